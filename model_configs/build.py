@@ -1,0 +1,251 @@
+"""From a family's row and a config's words to the tuple of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from model_configs.families import Family, table
+from model_configs.schedules import layer_words, pick, window_of
+from model_configs.special import FINISH
+from model_configs.states import STYLES_OF_ATTENTION, Sizes, state_of
+from model_configs.words import Words
+from planner.errors import ConfigError, UnsupportedArchitecture
+from planner.layers import (
+    Chunked, Compressed, Cross, Full, IndexKeys, Latent, Layer, LayerCache, ReferenceSliding, Sliding,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Head counts and widths of one layer's attention."""
+
+    heads: int
+    kv_heads: int
+    k_dim: int
+    v_dim: int
+    hidden: int
+
+
+def _positive(value: Any, name: str, model_type: str) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
+        raise ConfigError(
+            f"{name} is {value!r} in the config of this {model_type} model; it must be a positive whole number",
+            field=name, value=value,
+        )  # fmt: skip
+    return value
+
+
+def _name(spec: Any) -> str:
+    spec = spec.get("words", "?") if isinstance(spec, Mapping) else spec
+    return str(spec[0] if isinstance(spec, list | tuple) else spec)
+
+
+def _kv_heads(spec: Any, words: Words, heads: int) -> int:
+    if spec == "heads":
+        return heads
+    times = 1
+    if isinstance(spec, Mapping):
+        if "one_if" in spec:
+            return heads if spec.get("all_if") and words.get(spec["all_if"]) else 1 if words.get(spec["one_if"]) else heads
+        times = spec.get("x", 1)
+        if "if" in spec and not words.get(spec["if"]):
+            return _kv_heads(("num_key_value_heads",), words, heads)
+        spec = spec["words"]
+    value = pick(words, spec)
+    return heads * times if value is None else _positive(value, _name(spec), words.model_type) * times
+
+
+def by_word(family: Family, words: Words, word: str) -> Mapping[str, Any]:
+    """What differs on layers of this word; a file with a per_layer_config has already spelled it out."""
+    return {} if words.get("per_layer_config") is not None else family.by_word.get(word, {})
+
+
+def shape_of(family: Family, words: Words, word: str) -> Shape:
+    """Head counts and widths on a layer of this word. ConfigError when the config does not determine them."""
+    special = by_word(family, words, word)
+    heads = _positive(pick(words, family.heads), _name(family.heads), words.model_type)
+    kv_heads = _kv_heads(special.get("kv_heads", family.kv_heads), words, heads)
+    spec = special.get("head_dim", family.head_dim)
+    width = None if spec == "derived" else pick(words, spec)
+    hidden = pick(words, family.hidden)
+    if width is None:
+        hidden = _positive(hidden, _name(family.hidden), words.model_type)
+        if hidden * family.hidden_x % heads:
+            raise ConfigError(
+                f"hidden width {hidden} does not divide into {heads} heads, and the config gives no head_dim",
+                field=_name(family.heads),
+            )
+        width = hidden * family.hidden_x // heads
+    width = _positive(width, _name(spec), words.model_type)
+    v_dim = pick(words, family.v_head_dim) if family.v_head_dim else None
+    return Shape(heads, kv_heads, width, width if v_dim is None else v_dim, hidden if isinstance(hidden, int) else 0)
+
+
+class Builder:
+    """Builds the layers of one decoder; `cross` adds the encoder's keys and values to every layer."""
+
+    def __init__(self, family: Family, words: Words, cross: bool = False) -> None:
+        self.family, self.words = family, words
+        self.cross = family.cross or cross
+        self.window = window_of(family, words)
+        self.vocabulary = {**table().vocabulary, **family.layers}
+
+    def build(self) -> tuple[Layer, ...]:
+        family, words = self.family, self.words
+        kinds = layer_words(family, words, self._depth(), self.window)
+        overrides = words.get("per_layer_config") or {}
+        try:
+            per_layer = {int(i): values for i, values in overrides.items()}
+        except (AttributeError, TypeError, ValueError):
+            raise ConfigError("per_layer_config must map layer numbers to words", field="per_layer_config") from None
+        owners = self._index_owners(len(kinds))
+        layers = tuple(
+            self._layer(word, words.at(per_layer[i]) if per_layer.get(i) else words, owners[i])
+            for i, word in enumerate(kinds)
+        )
+        layers = self._share_tail(layers, kinds)
+        return FINISH[family.finish](words, layers) if family.finish else layers
+
+    def _depth(self) -> int | None:
+        spec = self.family.depth
+        if spec == "list":
+            return None
+        names, times = (spec["words"], spec["x"]) if isinstance(spec, Mapping) else (spec, 1)
+        depth = self.words.number(*names) * times
+        if depth > 10_000:
+            raise ConfigError(f"{names[0]} is {depth}; no model has that many layers", field=names[0], value=depth)
+        return depth
+
+    def _layer(self, word: str, words: Words, owns_index: bool) -> Layer:
+        kind = self.vocabulary.get(word)
+        if kind is None:
+            raise UnsupportedArchitecture(
+                f"{words.model_type} has layers of a kind that the planner does not know: {word!r}",
+                model_type=words.model_type, keys=[self.family.lists[0], word],
+            )  # fmt: skip
+        if kind == "none":
+            return Layer()
+        caches: list[LayerCache] = []
+        for part in kind.split("+"):
+            caches += self._caches(part, word, words, owns_index)
+        if self.cross:
+            caches.append(self._cross(words, word))
+        return Layer(tuple(caches))
+
+    def _caches(self, kind: str, word: str, words: Words, owns_index: bool) -> list[LayerCache]:
+        family = self.family
+        if kind == "compressed":
+            rate = 4 if word == "compressed_sparse_attention" else 128
+            return [Compressed(words.number("head_dim"), rate, window=words.number("sliding_window"))]
+        if kind == "state":
+            if family.state is None:
+                raise UnsupportedArchitecture(
+                    f"{words.model_type} has {word!r} layers, whose state its family does not describe",
+                    model_type=words.model_type, keys=[word],
+                )  # fmt: skip
+            hidden = self.words.number(*family.hidden)
+            sized = family.state["style"] in STYLES_OF_ATTENTION
+            shape = shape_of(family, words, word) if sized else Shape(0, 0, 0, 0, hidden)
+            return [state_of(Sizes(words, family.state, hidden, shape.heads, shape.kv_heads, shape.k_dim))]
+        if kind == "indexed":
+            base = self._attention("full", word, words)
+            return [base, self._index(words)] if owns_index else [base]
+        return [self._attention(kind, word, words)]
+
+    def _attention(self, kind: str, word: str, words: Words) -> LayerCache:
+        family = self.family
+        if family.latent and words.get("use_mla") is not False:
+            return self._latent(kind, word, words)
+        shape = shape_of(family, words, word)
+        if kind == "full":
+            return Full(shape.kv_heads, shape.k_dim, shape.v_dim)
+        window = words.number("attention_chunk_size") if kind == "chunked" else window_of(family, words)
+        if window is None:
+            raise ConfigError(
+                f"the config has {word} layers but no window; it needs {_name(family.window)}", field=_name(family.window)
+            )
+        window_kind = {"sliding": Sliding, "chunked": Chunked, "reference_sliding": ReferenceSliding}[kind]
+        return window_kind(shape.kv_heads, shape.k_dim, shape.v_dim, window=window)
+
+    def _latent(self, kind: str, word: str, words: Words) -> Latent:
+        special = by_word(self.family, words, word)
+        rank = pick(words, special.get("kv_lora_rank")) or words.number("kv_lora_rank")
+        rope = words.number("qk_rope_head_dim", minimum=0)
+        if special.get("rope") == "swa":
+            rope = words.number("swa_head_dim", default=256) - words.number("swa_qk_nope_head_dim", default=192)
+        heads = words.get("num_attention_heads")
+        nope, value = words.get("qk_nope_head_dim"), words.get("v_head_dim")
+        expanded = (heads, nope + rope, value if value is not None else nope) if heads and nope is not None else None
+        return Latent(rank, rope, expanded, window=self.window if kind == "sliding" else None)
+
+    def _index(self, words: Words) -> IndexKeys:
+        spec = self.family.index or {}
+        width = _positive(pick(words, spec.get("width")), _name(spec.get("width")), words.model_type)
+        return IndexKeys(
+            width * spec.get("x", 1) + spec.get("plus", 0), spec.get("dtype", "model"), spec.get("position_ids", 0)
+        )
+
+    def _index_owners(self, depth: int) -> list[bool]:
+        """Which layers own an indexer; the others choose positions with the last one that does."""
+        rule = (self.family.index or {}).get("owners")
+        if rule is None:
+            return [True] * depth
+        types = self.words.numbers("indexer_types")
+        pattern = self.words.get("index_topk_pattern")
+        if types is None and isinstance(pattern, str):
+            types = ["full" if letter == "F" else "shared" for letter in pattern]
+        if types is not None:
+            if len(types) < depth:
+                raise ConfigError(f"indexer_types names {len(types)} of {depth} layers", field="indexer_types")
+            return [kind == "full" for kind in types[:depth]]
+        if rule == "every_fourth_from_one":
+            return [i == 0 or (i - 1) % 4 == 0 for i in range(depth)]
+        offset = self.words.number("index_skip_topk_offset", minimum=0, default=2)
+        every = self.words.number("index_topk_freq", default=1)
+        return [max(i - offset + 1, 0) % every == 0 for i in range(depth)]
+
+    def _cross(self, words: Words, word: str) -> Cross:
+        shape = shape_of(self.family, words, word)
+        if isinstance(self.cross, Mapping):
+            width = words.number(*self.cross["head_dim"])
+            return Cross(words.number(*self.cross["kv_heads"]), width, width)
+        return Cross(shape.kv_heads, shape.k_dim, shape.v_dim)
+
+    def _share_tail(self, layers: tuple[Layer, ...], kinds: list[str]) -> tuple[Layer, ...]:
+        """The last layers reuse the cache of the last earlier layer of their own word (Gemma 3n, Gemma 4)."""
+        if self.family.shared_tail is None:
+            return layers
+        shared = self.words.number(self.family.shared_tail, minimum=0, default=0)
+        border = len(layers) - shared
+        if border < 0:
+            raise ConfigError(f"{self.family.shared_tail} is {shared} for {len(layers)} layers", field=self.family.shared_tail)
+
+        def source(i: int) -> int:
+            return max((j for j in range(border) if kinds[j] == kinds[i]), default=-1)
+
+        return tuple(layer if i < border else Layer(shares=source(i)) for i, layer in enumerate(layers))
+
+
+def engine_views(family: Family, words: Words, layers: tuple[Layer, ...]) -> dict[str, tuple[Layer, ...]]:
+    """Layers as an engine reads them where it differs: `window_plus` widens windows, `expanded` caches MLA's heads."""
+    views = {}
+    for engine, rule in family.engines.items():
+        if words.model_type not in rule.get("types", [words.model_type]):
+            continue
+        views[engine] = tuple(
+            replace(layer, caches=tuple(_engine_cache(cache, rule) for cache in layer.caches)) for layer in layers
+        )
+    return views
+
+
+def _engine_cache(cache: LayerCache, rule: Mapping[str, Any]) -> LayerCache:
+    if isinstance(cache, Sliding) and "window_plus" in rule:
+        return replace(cache, window=cache.window + rule["window_plus"])
+    if isinstance(cache, Latent) and rule.get("expanded") and cache.expanded:
+        heads, key, _ = cache.expanded
+        return Full(heads, key, key)
+    return cache

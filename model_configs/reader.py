@@ -1,0 +1,301 @@
+"""Reading a model: from a Hub id, a path, a catalogue id or a config's content to a described `Model`.
+
+A model_type that no family row knows, a layer word without a meaning, or a cache-relevant field that no rule reads is
+`UnsupportedArchitecture` naming them. Nothing from a model repository is ever executed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from model_configs import parameters
+from model_configs.build import Builder, engine_views
+from model_configs.families import Composite, Family, table
+from model_configs.words import Words, class_defaults
+from planner.errors import ConfigError, InputError, PlannerError, UnsupportedArchitecture
+from planner.layers import Full, Layer
+from planner.model import Model, Source
+from planner.weights import Weights
+
+_MAX_CONFIG_BYTES = 4 * 1024 * 1024
+_DTYPES = {"float32": "float32", "float16": "float16", "bfloat16": "bfloat16", "float64": "float32", "fp16": "float16",
+           "bf16": "bfloat16", "fp32": "float32", "half": "float16", "float": "float32"}  # fmt: skip
+_CONTEXT_WORDS = (
+    "max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "max_target_positions", "seq_length",
+    "model_max_length", "max_context_length", "max_position_embedding",
+)  # fmt: skip
+
+
+def parse_config(text: str | bytes, origin: str) -> dict[str, Any]:
+    """The object in a config.json's text. ConfigError for anything that is not one JSON object of reasonable size."""
+    if len(text) > _MAX_CONFIG_BYTES:
+        raise ConfigError(f"{origin} is larger than 4 MiB; a config.json is a few kilobytes", field="config")
+
+    def reject(word: str) -> Any:
+        if word == "NaN":
+            raise ConfigError(f"{origin} holds {word}, which no config value can be", field="config")
+        return float(word.replace("Infinity", "inf"))
+
+    try:
+        value = json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text.lstrip("\ufeff"), parse_constant=reject)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{origin} is not JSON: {error}", field="config") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{origin} holds {type(value).__name__}, not an object", field="config")
+    return value
+
+
+def _canonical(model_type: Any) -> str | None:
+    return table().spellings.get(model_type, model_type) if isinstance(model_type, str) else None
+
+
+def _known(model_type: str | None) -> bool:
+    return model_type in table().by_type
+
+
+def _unknown(config: Mapping[str, Any], what: Any) -> UnsupportedArchitecture:
+    keys = sorted(key for key in config if table().relevant.search(key))
+    named = f"; its cache may depend on {', '.join(keys[:8])}" if keys else ""
+    return UnsupportedArchitecture(
+        f"the planner does not know how model_type {what!r} caches{named}",
+        model_type=what if isinstance(what, str) else None, keys=keys,
+    )  # fmt: skip
+
+
+def _part(config: Mapping[str, Any], composite: Composite) -> Mapping[str, Any]:
+    """The decoder's part of a composite config, the whole where there is none (older Qwen2-VL files are flat)."""
+    if composite.inside and isinstance(config.get(composite.inside), dict):
+        config = config[composite.inside]
+    for name in table().parts:
+        part = config.get(name)
+        if isinstance(part, dict):
+            inner = part.get("text_config")
+            return inner if isinstance(inner, dict) else part
+    return config
+
+
+def decoder(config: Mapping[str, Any]) -> Words:
+    """The words of the part that decodes, with its class's defaults. UnsupportedArchitecture for an unknown type."""
+    model_type = config.get("model_type")
+    canonical = _canonical(model_type)
+    composite = table().composites.get(canonical or "")
+    if composite is None:
+        if canonical is None or not _known(canonical):
+            raise _unknown(config, model_type)
+        part = next((config[name] for name in ("text_config",) if isinstance(config.get(name), dict)), config)
+        return Words(canonical, part)
+    part = _part(config, composite)
+    inner = _canonical(part.get("model_type"))
+    inner = composite.reads.get(inner or "", inner)
+    if part is config or inner is None:
+        inner = composite.decoder
+    elif not _known(inner):
+        if inner not in table().composites and inner in class_defaults():
+            raise _unknown(part, part.get("model_type"))
+        inner = composite.decoder  # a text part of a type that transformers does not know reads as the wrapper's own
+    return Words(inner, part, composite.defaults) if inner == composite.decoder else Words(inner, part)
+
+
+def _check_words(family: Family, words: Words, config: Mapping[str, Any]) -> None:
+    """Refuse a file that sets a cache-relevant word which neither a rule read nor the model's class declares."""
+    ignored = {*table().irrelevant, *family.ignores.get("words", ())}
+    if family.head_dim == "derived":
+        ignored.add("head_dim")
+    if family.kv_heads == "heads":
+        ignored.add("num_key_value_heads")
+    unread = sorted(
+        key
+        for key, value in words.given.items()
+        if table().relevant.search(key)
+        and value not in (None, False, 0, "", [], {})
+        and not isinstance(value, dict)
+        and key not in words.read
+        and key not in words.declared
+        and key not in ignored
+        and not _only(value, family.only.get(key))
+    )
+    if unread:
+        raise UnsupportedArchitecture(
+            f"this {words.model_type} config sets {', '.join(unread)}, which {family.name!r} does not read and which may"
+            " change what is cached",
+            model_type=words.model_type, keys=unread,
+        )  # fmt: skip
+
+
+def _only(value: Any, wanted: Any) -> bool:
+    return wanted is not None and all(entry == wanted for entry in (value if isinstance(value, list) else [value]))
+
+
+def _dtype(config: Mapping[str, Any], words: Words) -> tuple[str, str | None]:
+    for part in (config, words.given):
+        for key in ("dtype", "torch_dtype"):
+            value = part.get(key)
+            if isinstance(value, str):
+                name = value.removeprefix("torch.")
+                if name in _DTYPES:
+                    return _DTYPES[name], None
+                if not name.startswith("float8") and name != "auto":
+                    raise ConfigError(f"{key} is {value!r}; it must be float32, float16 or bfloat16", field=key, value=value)
+    return "bfloat16", "The config states no dtype; bfloat16 is assumed."
+
+
+def _context(words: Words) -> int | None:
+    found = [words.get(key) for key in _CONTEXT_WORDS]
+    whole = [value for value in found if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**12]
+    return whole[0] if whole else None
+
+
+def describe(config: Mapping[str, Any], source: Source, assume_plain_attention: bool = False) -> Model:
+    """The model that a config's content describes.
+
+    assume_plain_attention: an unknown architecture is taken as plain full attention from the sizes that the config names;
+    `Model.assumption` then says so. Errors: UnsupportedArchitecture, ConfigError.
+    """
+    assumption = None
+    cross, family = False, None
+    try:
+        words = decoder(config)
+        family = table().by_type[words.model_type]
+        composite = table().composites.get(_canonical(config.get("model_type")) or "")
+        cross = bool(composite and composite.cross)
+        layers = Builder(family, words, cross).build()
+        _check_words(family, words, config)
+        views = engine_views(family, words, layers)
+    except UnsupportedArchitecture as error:
+        if not assume_plain_attention:
+            raise
+        words, layers, views = _plain(config)
+        assumption = f"Treated as plain attention at the user's own risk, because {error.message}."
+    dtype, note = _dtype(config, words)
+    architectures = config.get("architectures")
+    heads = words.first("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads", "num_heads")
+    hidden = words.first("hidden_size", "d_model", "n_embd")
+    notes = [text for text in (note, _no_cache_note(family)) if text]
+    return Model(
+        name=source.name,
+        model_type=str(config.get("model_type")),
+        layers=layers,
+        source=source,
+        dtype=dtype,
+        max_context=_context(words),
+        hidden_size=hidden if isinstance(hidden, int) else 0,
+        attention_heads=heads if isinstance(heads, int) else 0,
+        architecture=architectures[0] if isinstance(architectures, list) and architectures else None,
+        weights=_weights(words, config, layers),
+        engine_layers=views,
+        cache_rules=_cache_rules(family, words) if family else {},
+        assumption=assumption,
+        notes=tuple(notes),
+    )
+
+
+def _weights(words: Words, config: Mapping[str, Any], layers: tuple[Layer, ...]) -> Weights:
+    return parameters.weights(words, config, layers)
+
+
+def _no_cache_note(family: Family | None) -> str | None:
+    return "This is an encoder: it keeps no KV cache." if family and family.encoder_only else None
+
+
+def _cache_rules(family: Family, words: Words) -> dict[str, str]:
+    rules = {}
+    static = family.transformers.get("static")
+    if static and words.model_type in static.get("types", [words.model_type]):
+        rules["static_refused"] = static["why"]
+    if family.transformers.get("own_cache"):
+        rules["own_cache"] = "the model has a cache class of its own and ignores cache_implementation"
+    return rules
+
+
+def _plain(config: Mapping[str, Any]) -> tuple[Words, tuple[Layer, ...], dict[str, tuple[Layer, ...]]]:
+    """Full attention in every layer, from whatever words give depth, heads and widths; the largest reading of each."""
+    parts = [config[name] for name in table().parts if isinstance(config.get(name), dict)]
+    words = Words("", {**config, **(parts[0] if parts else {})})
+    depth = words.number("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "num_transformer_layers")
+    heads = words.number("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads")
+    kv_heads = words.number("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", default=heads)
+    width = words.first("head_dim", "kv_channels", "d_kv")
+    if width is None:
+        width = -(-words.number("hidden_size", "n_embd", "d_model", "dim") // heads)
+    if depth > 10_000:
+        raise ConfigError(f"the config has {depth} layers; no model has that many", field="num_hidden_layers")
+    return words, (Layer((Full(kv_heads, words.number("head_dim", default=width), width),)),) * depth, {}
+
+
+def read(
+    source: str | Path | Mapping[str, Any],
+    revision: str | None = None,
+    token: str | None = None,
+    *,
+    assume_plain_attention: bool = False,
+) -> Model:
+    """A described model from wherever its config is.
+
+    source: a dict (a config.json's content); a path to a config.json or to a folder that has one; a catalogue id; a Hub
+    id. A path that exists wins, then the catalogue, then the Hub; the prefixes `catalogue:` and `hub:` force one.
+    revision: branch, tag or commit on the Hub. token: a Hub token, used for this call alone.
+    Errors: InputError (no such path, malformed id or token), ConfigError, UnsupportedArchitecture, HubError.
+    """
+    if isinstance(source, Mapping):
+        return describe(source, Source("dict", str(source.get("_name_or_path") or "config")), assume_plain_attention)
+    if isinstance(source, Path):
+        return _read_path(source, assume_plain_attention)
+    if not isinstance(source, str) or not source.strip():
+        raise InputError("a model is named by a Hub id, a path, a catalogue id or a config's content", field="model")
+    name = source.strip()
+    if name.startswith("hub:"):
+        return _read_hub(name.removeprefix("hub:"), revision, token, assume_plain_attention)
+    if name.startswith("catalogue:"):
+        return _read_catalogue(name.removeprefix("catalogue:"), assume_plain_attention)
+    path = Path(name).expanduser()
+    if _exists(path):
+        return _read_path(path, assume_plain_attention)
+    if name.startswith(("/", "./", "../", "~")) or name.endswith(".json"):
+        raise InputError(f"there is no file or folder {name}", field="model")
+    from model_configs import catalogue
+
+    if revision is None and catalogue.find(name):
+        return _read_catalogue(name, assume_plain_attention)
+    return _read_hub(name, revision, token, assume_plain_attention)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a pasted text can be too long for a path
+        return False
+
+
+def _read_path(path: Path, assume: bool) -> Model:
+    target = path / "config.json" if path.is_dir() else path
+    try:
+        if target.stat().st_size > _MAX_CONFIG_BYTES:
+            raise ConfigError(f"{target} is larger than 4 MiB; a config.json is a few kilobytes", field="config")
+        text = target.read_bytes()
+    except OSError as error:
+        raise InputError(f"{target} cannot be read: {error.strerror}", field="model") from None
+    return describe(parse_config(text, str(target)), Source("path", path.name or str(path)), assume)
+
+
+def _read_catalogue(name: str, assume: bool) -> Model:
+    from model_configs import catalogue
+
+    entry = catalogue.find(name)
+    if entry is None:
+        raise InputError(f"the catalogue has no {name!r}; `python -m planner models` lists it", field="model")
+    return describe(entry.config, Source("catalogue", entry.id, commit=entry.commit, date=entry.date), assume)
+
+
+def _read_hub(name: str, revision: str | None, token: str | None, assume: bool) -> Model:
+    from model_configs import hub
+
+    found = hub.Hub(token=token).config(name, revision or "main")
+    source = Source("hub", found.id, revision=revision or "main", commit=found.commit)
+    try:
+        return describe(found.config, source, assume)
+    except PlannerError as error:
+        error.fields.setdefault("model", found.id)
+        raise

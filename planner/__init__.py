@@ -1,0 +1,14 @@
+"""The arithmetic of KV-cache memory: kinds of layer cache, models, engines. No network, no torch, no page."""
+
+from planner.cache import CacheBytes, architecture_bytes
+from planner.engines import engine
+from planner.errors import ConfigError, EngineRefusal, HubError, InputError, PlannerError, UnsupportedArchitecture
+from planner.layers import Layer
+from planner.model import Model, Source
+from planner.units import GIB
+
+__version__ = "0.1.0"
+__all__ = [
+    "GIB", "CacheBytes", "ConfigError", "EngineRefusal", "HubError", "InputError", "Layer", "Model", "PlannerError",
+    "Source", "UnsupportedArchitecture", "architecture_bytes", "engine",
+]  # fmt: skip

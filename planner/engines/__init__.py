@@ -1,0 +1,21 @@
+"""The engines that the planner knows, by name."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from planner.engines import transformers
+from planner.engines.base import Engine, EngineSettings
+from planner.errors import InputError
+
+ENGINES: dict[str, Engine] = {"transformers": cast(Engine, transformers)}
+
+
+def engine(name: str) -> Engine:
+    """The engine called `name`. InputError naming the known ones otherwise."""
+    if name not in ENGINES:
+        raise InputError(f"{name!r} is not an engine that the planner knows; it is one of {', '.join(ENGINES)}", field="engine")
+    return ENGINES[name]
+
+
+__all__ = ["ENGINES", "Engine", "EngineSettings", "engine"]
