@@ -8,12 +8,21 @@ from typing import Any
 
 from model_configs.families import Family, table
 from model_configs.schedules import layer_words, pick, window_of
-from model_configs.special import FINISH
+from model_configs.special import FINISH, check_depth
 from model_configs.states import STYLES_OF_ATTENTION, Sizes, state_of
-from model_configs.words import Words
+from model_configs.words import Words, whole
 from planner.errors import ConfigError, UnsupportedArchitecture
 from planner.layers import (
-    Chunked, Compressed, Cross, Full, IndexKeys, Latent, Layer, LayerCache, ReferenceSliding, Sliding,
+    Chunked,
+    Compressed,
+    Cross,
+    Full,
+    IndexKeys,
+    Latent,
+    Layer,
+    LayerCache,
+    ReferenceSliding,
+    Sliding,
 )  # fmt: skip
 
 
@@ -28,15 +37,12 @@ class Shape:
     hidden: int
 
 
-def _positive(value: Any, name: str, model_type: str) -> int:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
-        raise ConfigError(
-            f"{name} is {value!r} in the config of this {model_type} model; it must be a positive whole number",
-            field=name, value=value,
-        )  # fmt: skip
-    return value
+def _per_layer(words: Words, depth: int) -> dict[int, Any]:
+    """per_layer_config by layer number; its keys are strings, padded with zeros."""
+    overrides = words.get("per_layer_config") or {}
+    if not isinstance(overrides, Mapping) or not all(str(i).isdigit() and int(i) < depth for i in overrides):
+        raise ConfigError(f"per_layer_config must map layers 0 to {depth - 1} to words", field="per_layer_config")
+    return {int(i): values for i, values in overrides.items()}
 
 
 def _name(spec: Any) -> str:
@@ -50,13 +56,14 @@ def _kv_heads(spec: Any, words: Words, heads: int) -> int:
     times = 1
     if isinstance(spec, Mapping):
         if "one_if" in spec:
-            return heads if spec.get("all_if") and words.get(spec["all_if"]) else 1 if words.get(spec["one_if"]) else heads
+            all_heads = bool(spec.get("all_if")) and words.flag(spec["all_if"])
+            return heads if all_heads or not words.flag(spec["one_if"]) else 1
         times = spec.get("x", 1)
-        if "if" in spec and not words.get(spec["if"]):
+        if "if" in spec and not words.flag(spec["if"]):
             return _kv_heads(("num_key_value_heads",), words, heads)
         spec = spec["words"]
     value = pick(words, spec)
-    return heads * times if value is None else _positive(value, _name(spec), words.model_type) * times
+    return heads * times if value is None else whole(value, _name(spec), words.model_type) * times
 
 
 def by_word(family: Family, words: Words, word: str) -> Mapping[str, Any]:
@@ -67,22 +74,19 @@ def by_word(family: Family, words: Words, word: str) -> Mapping[str, Any]:
 def shape_of(family: Family, words: Words, word: str) -> Shape:
     """Head counts and widths on a layer of this word. ConfigError when the config does not determine them."""
     special = by_word(family, words, word)
-    heads = _positive(pick(words, family.heads), _name(family.heads), words.model_type)
+    heads = whole(pick(words, family.heads), _name(family.heads), words.model_type)
     kv_heads = _kv_heads(special.get("kv_heads", family.kv_heads), words, heads)
     spec = special.get("head_dim", family.head_dim)
     width = None if spec == "derived" else pick(words, spec)
     hidden = pick(words, family.hidden)
     if width is None:
-        hidden = _positive(hidden, _name(family.hidden), words.model_type)
-        if hidden * family.hidden_x % heads:
-            raise ConfigError(
-                f"hidden width {hidden} does not divide into {heads} heads, and the config gives no head_dim",
-                field=_name(family.heads),
-            )
+        hidden = whole(hidden, _name(family.hidden), words.model_type)
+        # Rounded down where it does not divide, as the model classes do.
         width = hidden * family.hidden_x // heads
-    width = _positive(width, _name(spec), words.model_type)
+    width = whole(width, _name(spec), words.model_type)
     v_dim = pick(words, family.v_head_dim) if family.v_head_dim else None
-    return Shape(heads, kv_heads, width, width if v_dim is None else v_dim, hidden if isinstance(hidden, int) else 0)
+    v_dim = width if v_dim is None else whole(v_dim, _name(family.v_head_dim), words.model_type)
+    return Shape(heads, kv_heads, width, v_dim, hidden if isinstance(hidden, int) else 0)
 
 
 class Builder:
@@ -97,11 +101,7 @@ class Builder:
     def build(self) -> tuple[Layer, ...]:
         family, words = self.family, self.words
         kinds = layer_words(family, words, self._depth(), self.window)
-        overrides = words.get("per_layer_config") or {}
-        try:
-            per_layer = {int(i): values for i, values in overrides.items()}
-        except (AttributeError, TypeError, ValueError):
-            raise ConfigError("per_layer_config must map layer numbers to words", field="per_layer_config") from None
+        per_layer = _per_layer(words, len(kinds))
         owners = self._index_owners(len(kinds))
         layers = tuple(
             self._layer(word, words.at(per_layer[i]) if per_layer.get(i) else words, owners[i])
@@ -115,10 +115,7 @@ class Builder:
         if spec == "list":
             return None
         names, times = (spec["words"], spec["x"]) if isinstance(spec, Mapping) else (spec, 1)
-        depth = self.words.number(*names) * times
-        if depth > 10_000:
-            raise ConfigError(f"{names[0]} is {depth}; no model has that many layers", field=names[0], value=depth)
-        return depth
+        return check_depth(self.words.number(*names) * times, names[0])
 
     def _layer(self, word: str, words: Words, owns_index: bool) -> Layer:
         kind = self.vocabulary.get(word)
@@ -158,7 +155,7 @@ class Builder:
 
     def _attention(self, kind: str, word: str, words: Words) -> LayerCache:
         family = self.family
-        if family.latent and words.get("use_mla") is not False:
+        if family.latent and (words.get("use_mla") is None or words.flag("use_mla")):
             return self._latent(kind, word, words)
         shape = shape_of(family, words, word)
         if kind == "full":
@@ -173,18 +170,21 @@ class Builder:
 
     def _latent(self, kind: str, word: str, words: Words) -> Latent:
         special = by_word(self.family, words, word)
-        rank = pick(words, special.get("kv_lora_rank")) or words.number("kv_lora_rank")
+        rank = pick(words, special.get("kv_lora_rank"))
+        rank = words.number("kv_lora_rank") if rank is None else whole(rank, _name(special["kv_lora_rank"]), words.model_type)
         rope = words.number("qk_rope_head_dim", minimum=0)
         if special.get("rope") == "swa":
             rope = words.number("swa_head_dim", default=256) - words.number("swa_qk_nope_head_dim", default=192)
-        heads = words.get("num_attention_heads")
-        nope, value = words.get("qk_nope_head_dim"), words.get("v_head_dim")
-        expanded = (heads, nope + rope, value if value is not None else nope) if heads and nope is not None else None
+            rope = whole(rope, "swa_head_dim - swa_qk_nope_head_dim", words.model_type, 0)
+        expanded = None
+        if words.get("num_attention_heads") is not None and words.get("qk_nope_head_dim") is not None:
+            nope = words.number("qk_nope_head_dim", minimum=0)
+            expanded = (words.number("num_attention_heads"), nope + rope, words.number("v_head_dim", minimum=0, default=nope))
         return Latent(rank, rope, expanded, window=self.window if kind == "sliding" else None)
 
     def _index(self, words: Words) -> IndexKeys:
         spec = self.family.index or {}
-        width = _positive(pick(words, spec.get("width")), _name(spec.get("width")), words.model_type)
+        width = whole(pick(words, spec.get("width")), _name(spec.get("width")), words.model_type)
         return IndexKeys(
             width * spec.get("x", 1) + spec.get("plus", 0), spec.get("dtype", "model"), spec.get("position_ids", 0)
         )
@@ -225,7 +225,13 @@ class Builder:
             raise ConfigError(f"{self.family.shared_tail} is {shared} for {len(layers)} layers", field=self.family.shared_tail)
 
         def source(i: int) -> int:
-            return max((j for j in range(border) if kinds[j] == kinds[i]), default=-1)
+            owners = [j for j in range(border) if kinds[j] == kinds[i]]
+            if not owners:
+                raise ConfigError(
+                    f"{self.family.shared_tail} is {shared}, which leaves no {kinds[i]} layer with a cache for layer {i} to read",
+                    field=self.family.shared_tail,
+                )
+            return owners[-1]
 
         return tuple(layer if i < border else Layer(shares=source(i)) for i, layer in enumerate(layers))
 

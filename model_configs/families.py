@@ -74,6 +74,7 @@ class Table:
     parts: tuple[str, ...]
     spellings: Mapping[str, str]
     vocabulary: Mapping[str, str]
+    refused: Mapping[str, str]
     relevant: re.Pattern[str]
     irrelevant: frozenset[str]
 
@@ -107,6 +108,7 @@ def table() -> Table:
         parts=tuple(data["composites"]["parts"]),
         spellings=data["spellings"],
         vocabulary=data["vocabulary"],
+        refused=data["refused"],
         relevant=re.compile(data["relevant"].replace(" ", "")),
         irrelevant=frozenset(word for row in data["irrelevant"] for word in row["words"]),
     )

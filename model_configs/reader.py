@@ -7,21 +7,28 @@ A model_type that no family row knows, a layer word without a meaning, or a cach
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from model_configs import parameters
 from model_configs.build import Builder, engine_views
 from model_configs.families import Composite, Family, table
+from model_configs.special import check_depth
 from model_configs.words import Words, class_defaults
-from planner.errors import ConfigError, InputError, PlannerError, UnsupportedArchitecture
+from planner.errors import ConfigError, HubError, InputError, PlannerError, UnsupportedArchitecture
 from planner.layers import Full, Layer
 from planner.model import Model, Source
-from planner.weights import Weights
+from planner.units import ceil_div
+from planner.weights import WeightItem, Weights
+
+if TYPE_CHECKING:
+    from model_configs.safetensors import HubWeights
 
 _MAX_CONFIG_BYTES = 4 * 1024 * 1024
-_DTYPES = {"float32": "float32", "float16": "float16", "bfloat16": "bfloat16", "float64": "float32", "fp16": "float16",
+_DTYPES = {"float32": "float32", "float16": "float16", "bfloat16": "bfloat16", "float64": "float64", "double": "float64", "fp16": "float16",
            "bf16": "bfloat16", "fp32": "float32", "half": "float16", "float": "float32"}  # fmt: skip
 _CONTEXT_WORDS = (
     "max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "max_target_positions", "seq_length",
@@ -57,8 +64,10 @@ def _known(model_type: str | None) -> bool:
 
 
 def _unknown(config: Mapping[str, Any], what: Any) -> UnsupportedArchitecture:
-    keys = sorted(key for key in config if table().relevant.search(key))
+    keys = sorted(key for key in config if isinstance(key, str) and table().relevant.search(key))
     named = f"; its cache may depend on {', '.join(keys[:8])}" if keys else ""
+    reason = table().refused.get(what) if isinstance(what, str) else None
+    named = f": {reason}" if reason else named
     return UnsupportedArchitecture(
         f"the planner does not know how model_type {what!r} caches{named}",
         model_type=what if isinstance(what, str) else None, keys=keys,
@@ -67,14 +76,23 @@ def _unknown(config: Mapping[str, Any], what: Any) -> UnsupportedArchitecture:
 
 def _part(config: Mapping[str, Any], composite: Composite) -> Mapping[str, Any]:
     """The decoder's part of a composite config, the whole where there is none (older Qwen2-VL files are flat)."""
-    if composite.inside and isinstance(config.get(composite.inside), dict):
-        config = config[composite.inside]
+    if composite.inside:
+        config = _section(config, composite.inside) or config
     for name in table().parts:
-        part = config.get(name)
-        if isinstance(part, dict):
-            inner = part.get("text_config")
-            return inner if isinstance(inner, dict) else part
+        part = _section(config, name)
+        if part:
+            return _section(part, "text_config") or part
     return config
+
+
+def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A nested part of a config, empty where there is none. ConfigError when it is not an object."""
+    part = config.get(name)
+    if part is not None and not isinstance(part, dict):
+        raise ConfigError(f"{name} is {part!r:.60} in the config; it must be an object", field=name)
+    if part and not isinstance(part.get("model_type") or "", str):
+        raise ConfigError(f"model_type of {name} is {part['model_type']!r:.60}; it must be a word", field=name)
+    return part or {}
 
 
 def decoder(config: Mapping[str, Any]) -> Words:
@@ -85,8 +103,7 @@ def decoder(config: Mapping[str, Any]) -> Words:
     if composite is None:
         if canonical is None or not _known(canonical):
             raise _unknown(config, model_type)
-        part = next((config[name] for name in ("text_config",) if isinstance(config.get(name), dict)), config)
-        return Words(canonical, part)
+        return Words(canonical, config)
     part = _part(config, composite)
     inner = _canonical(part.get("model_type"))
     inner = composite.reads.get(inner or "", inner)
@@ -133,12 +150,14 @@ def _dtype(config: Mapping[str, Any], words: Words) -> tuple[str, str | None]:
     for part in (config, words.given):
         for key in ("dtype", "torch_dtype"):
             value = part.get(key)
-            if isinstance(value, str):
-                name = value.removeprefix("torch.")
-                if name in _DTYPES:
-                    return _DTYPES[name], None
-                if not name.startswith("float8") and name != "auto":
-                    raise ConfigError(f"{key} is {value!r}; it must be float32, float16 or bfloat16", field=key, value=value)
+            if value is None or value == "auto":
+                continue
+            name = value.removeprefix("torch.") if isinstance(value, str) else ""
+            if name in _DTYPES:
+                return _DTYPES[name], None
+            if name.startswith("float8"):
+                return "bfloat16", f"The weights are {name}; the cache's dtype is taken to be bfloat16."
+            raise ConfigError(f"{key} is {value!r:.60}; it must be float32, float16 or bfloat16", field=key, value=value)
     return "bfloat16", "The config states no dtype; bfloat16 is assumed."
 
 
@@ -212,17 +231,17 @@ def _cache_rules(family: Family, words: Words) -> dict[str, str]:
 
 def _plain(config: Mapping[str, Any]) -> tuple[Words, tuple[Layer, ...], dict[str, tuple[Layer, ...]]]:
     """Full attention in every layer, from whatever words give depth, heads and widths; the largest reading of each."""
-    parts = [config[name] for name in table().parts if isinstance(config.get(name), dict)]
-    words = Words("", {**config, **(parts[0] if parts else {})})
+    parts = [part for name in table().parts if (part := _section(config, name))]
+    words = Words("unknown", {**config, **(parts[0] if parts else {})})
     depth = words.number("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "num_transformer_layers")
     heads = words.number("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads")
     kv_heads = words.number("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", default=heads)
-    width = words.first("head_dim", "kv_channels", "d_kv")
-    if width is None:
-        width = -(-words.number("hidden_size", "n_embd", "d_model", "dim") // heads)
-    if depth > 10_000:
-        raise ConfigError(f"the config has {depth} layers; no model has that many", field="num_hidden_layers")
-    return words, (Layer((Full(kv_heads, words.number("head_dim", default=width), width),)),) * depth, {}
+    named = [name for name in ("head_dim", "kv_channels", "d_kv", "v_head_dim") if words.get(name) is not None]
+    width = max((words.number(name) for name in named), default=0)
+    if named in ([], ["v_head_dim"]):
+        width = max(width, ceil_div(words.number("hidden_size", "n_embd", "d_model", "dim"), heads))
+    check_depth(depth, "num_hidden_layers")
+    return words, (Layer((Full(kv_heads, width, width),)),) * depth, {}
 
 
 def read(
@@ -292,10 +311,38 @@ def _read_catalogue(name: str, assume: bool) -> Model:
 def _read_hub(name: str, revision: str | None, token: str | None, assume: bool) -> Model:
     from model_configs import hub
 
+    started = time.monotonic()
     found = hub.Hub(token=token).config(name, revision or "main")
     source = Source("hub", found.id, revision=revision or "main", commit=found.commit)
     try:
-        return describe(found.config, source, assume)
+        model = describe(found.config, source, assume)
     except PlannerError as error:
         error.fields.setdefault("model", found.id)
         raise
+    left_s = hub.DEADLINE_S - (time.monotonic() - started)
+    try:
+        stored = hub.Hub(token=token, deadline_s=max(left_s, 0.5)).weights(found.id, found.commit)
+    except HubError as error:
+        note = f"The checkpoint's size could not be read ({error.message}); weights are {model.weights_confidence}."
+        return replace(model, notes=(*model.notes, note))
+    return replace(model, weights=exact_weights(model.weights, stored))
+
+
+def exact_weights(computed: Weights | None, stored: HubWeights) -> Weights:
+    """The checkpoint's own figures in place of computed ones.
+
+    bytes are those of the stored tensors. params too, unless the checkpoint is packed: then stored elements are not
+    parameters, and the computed count stays. What the config says of MTP layers is taken out as an item of its own.
+    """
+    packed = not set(stored.params_by_dtype) <= {"F64", "F32", "F16", "BF16"}
+    extra = computed.extra if computed else ()
+    aside = sum(item.bytes for item in extra), sum(item.params for item in extra)
+    params = computed.params if computed and packed else stored.params - aside[1]
+    source = f"{stored.source} at {stored.commit[:12]}"
+    if extra:
+        source += ", less the MTP layers that the config describes"
+    if packed:
+        source += "; parameters counted from the config, because the checkpoint is packed"
+    exact = not packed and not extra
+    item = WeightItem("checkpoint", params, stored.bytes - aside[0], "exact" if exact else "computed", source)
+    return Weights((item,), extra)

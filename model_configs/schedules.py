@@ -38,7 +38,7 @@ def pick(words: Words, spec: Any) -> Any:
         value = words.get(name)
         for step in path:
             if isinstance(value, list):
-                value = value[int(step)] if int(step) < len(value) else None
+                value = value[int(step)] if step.isdigit() and int(step) < len(value) else None
             else:
                 value = value.get(step) if isinstance(value, dict) else None
         if value is not None:
@@ -48,10 +48,12 @@ def pick(words: Words, spec: Any) -> Any:
 
 def window_of(family: Family, words: Words) -> int | None:
     """The window of the layers that slide, the current token included; None where the config has none."""
-    if family.schedule.get("switch") and not words.get(family.schedule["switch"]):
+    if family.schedule.get("switch") and not words.flag(family.schedule["switch"]):
         return None
     spec = family.window if isinstance(family.window, dict) else {"words": family.window}
     value = pick(words, spec["words"])
+    plus: int
+    divide: int
     plus, divide = spec.get("plus", 0), spec.get("divide", 1)
     if value is None:
         value, plus, divide = pick(words, spec.get("else")), 0, 1
@@ -59,10 +61,10 @@ def window_of(family: Family, words: Words) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ConfigError(f"the sliding window is {value!r}; it must be a whole number or null", field="sliding_window")
-    value = value // divide + plus
-    if spec.get("halve_if") and words.get(spec["halve_if"]) in (True, "all"):
-        value = value // 2 + 1
-    return value
+    window: int = value // divide + plus
+    if spec.get("halve_if") and (words.get(spec["halve_if"]) == "all" or words.flag(spec["halve_if"], "all", "vision")):
+        return window // 2 + 1
+    return window
 
 
 def layer_words(family: Family, words: Words, depth: int | None, window: int | None) -> list[str]:
@@ -95,14 +97,15 @@ def _pattern(family: Family, words: Words, depth: int | None, window: int | None
     schedule = family.schedule
     if "code" in schedule:
         return CODE[schedule["code"]](words, depth)
-    assert depth is not None, family.name
+    if depth is None:
+        raise ConfigError(f"the config has no list of layers; it needs {family.lists[0]}", field=family.lists[0])
     if not schedule or set(schedule) == {"switch"}:
         chunk = words.get("attention_chunk_size")
         return [SLIDING if window else CHUNKED if chunk else FULL] * depth
     found = _fill(family, words, depth)
-    for at, word in schedule.get("fixed", {}).items():
-        if -depth <= at < depth:
-            found[at] = word
+    for position, word in schedule.get("fixed", {}).items():
+        if -depth <= position < depth:
+            found[position] = word
     # A layer that would slide is full where the config has no window: what the class does, and never too low.
     return [FULL if word in _SLIDES and not window else word for word in found]
 
@@ -113,8 +116,8 @@ def _fill(family: Family, words: Words, depth: int) -> list[str]:
     if "flags" in schedule:
         flags = words.numbers(schedule["flags"])
         if not flags:
-            period = words.number(schedule["period"])
-            flags = [(i + 1) % period != 0 for i in layers]
+            interval = words.number(schedule["period"])
+            flags = [(i + 1) % interval != 0 for i in layers]
         if len(flags) < depth:
             raise ConfigError(f"{schedule['flags']} has {len(flags)} entries for {depth} layers", field=schedule["flags"])
         return [schedule["one"] if flag else schedule["zero"] for flag in flags[:depth]]
@@ -131,18 +134,18 @@ def _fill(family: Family, words: Words, depth: int) -> list[str]:
     if "every" in schedule:
         default = schedule.get("default")
         default = default.get(words.model_type) if isinstance(default, dict) else default
-        period = pick(words, schedule["every"]) or default
+        period: Any = pick(words, schedule["every"]) or default
         if isinstance(period, str):  # "LLLG": a pattern spelled out, G for global
             return [word if period[i % len(period)] == "G" else other for i in layers]
         if not isinstance(period, int) or period < 1:
             raise ConfigError(f"the period of the attention pattern is {period!r}; it must be a whole number", field="pattern")
-        at = pick(words, schedule["at"]) if "at" in schedule else period - 1
+        at: Any = pick(words, schedule["at"]) if "at" in schedule else period - 1
         if schedule.get("from_end"):
             return [word if (depth - 1 - i) % period == 0 else other for i in layers]
         return [word if i % period == at else other for i in layers]
     cycle = words.numbers(schedule["cycle_word"]) if "cycle_word" in schedule else schedule.get("cycle", [schedule.get("all")])
-    if not cycle:
-        raise ConfigError(f"{schedule['cycle_word']} is empty; it must name the blocks", field=schedule["cycle_word"])
+    if not cycle or not all(isinstance(word, str) for word in cycle):
+        raise ConfigError(f"{schedule['cycle_word']} must name the blocks in words", field=schedule["cycle_word"])
     return [cycle[i % len(cycle)] for i in layers]
 
 
@@ -165,8 +168,7 @@ def _compress_ratios(words: Words, depth: int | None) -> list[str]:
     ratios = words.numbers("compress_ratios")
     if ratios is None:
         ratios = [128 if i < 2 or i % 2 == 0 else 4 for i in range(depth or 0)]
-    unknown = sorted({str(ratio) for ratio in ratios if ratio not in names})
-    if unknown or len(ratios) < (depth or 0):
+    if not all(isinstance(ratio, int) and ratio in names for ratio in ratios) or len(ratios) < (depth or 0):
         raise ConfigError(f"compress_ratios must give 0, 4 or 128 for each of {depth} layers", field="compress_ratios")
     return [names[ratio] for ratio in ratios[:depth]]
 
@@ -205,6 +207,10 @@ def _olmo_hybrid(words: Words, depth: int | None) -> list[str]:
     return found if FULL in found else [*found[:-1], FULL]
 
 
+def _attn_layers(words: Words, depth: int | None) -> list[str]:
+    return [str(kind) for kind in words.numbers("attn_layers") or ()]
+
+
 def _attn_type_list(words: Words, depth: int | None) -> list[str]:
     kinds = words.numbers("attn_type_list")
     if kinds is None or len(kinds) < (depth or 0):
@@ -228,6 +234,7 @@ CODE: dict[str, Callable[[Words, int | None], list[str]]] = {
     "zamba": _zamba,
     "zamba2": _zamba2,
     "olmo_hybrid": _olmo_hybrid,
+    "attn_layers": _attn_layers,
     "attn_type_list": _attn_type_list,
     "inkling": _inkling,
 }

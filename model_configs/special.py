@@ -6,11 +6,23 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from model_configs.schedules import pick
-from model_configs.words import Words
+from model_configs.words import Words, whole
 from planner.errors import ConfigError
 from planner.layers import Compressed, Cross, Full, Hidden, IndexKeys, Latent, Layer, Sliding, State, Tensor
 
 Layers = tuple[Layer, ...]
+
+
+def check_depth(depth: int, name: str) -> int:
+    """A number of layers that a model can have. ConfigError above 10,000."""
+    if depth > 10_000:
+        raise ConfigError(f"{name} makes {depth:,} layers; no model has that many", field=name, value=depth)
+    return depth
+
+
+def _repeated(layers: Layers, block: Layers, times: int, name: str) -> Layers:
+    check_depth(len(layers) + len(block) * times, name)
+    return layers + block * times
 
 
 def image_cross_layers(words: Words, layers: Layers) -> Layers:
@@ -40,7 +52,7 @@ def derived_head_dim_of_compass(words: Words, layers: Layers) -> Layers:
 
 def openelm(words: Words, layers: Layers) -> Layers:
     """OpenELM: each layer has its own number of KV heads."""
-    heads = words.numbers("num_kv_heads") or []
+    heads = [whole(count, "num_kv_heads", words.model_type) for count in words.numbers("num_kv_heads") or ()]
     if len(heads) != len(layers):
         raise ConfigError(f"num_kv_heads must list one number for each of {len(layers)} layers", field="num_kv_heads")
     return tuple(layer.with_kv_heads(count) for layer, count in zip(layers, heads, strict=True))
@@ -53,16 +65,18 @@ def nemotron_nas(words: Words, layers: Layers) -> Layers:
         raise ConfigError(f"block_configs must describe each of {len(layers)} layers", field="block_configs")
     heads, found = words.number("num_attention_heads"), []
     for layer, block in zip(layers, blocks, strict=True):
-        attention = block.get("attention") or {}
+        attention = block.get("attention") if isinstance(block, dict) else None
+        if not isinstance(attention, dict):
+            raise ConfigError("each entry of block_configs must describe its attention", field="block_configs")
         group = attention.get("n_heads_in_group")
         if attention.get("no_op") or attention.get("replace_with_linear"):
             found.append(Layer())
         elif not isinstance(group, int) or group < 1:
             raise ConfigError("a block keeps attention but does not say n_heads_in_group", field="block_configs")
         else:
-            kept = layer.with_kv_heads(heads // group)
-            window = attention.get("window_length")
-            if window:
+            kept = layer.with_kv_heads(whole(heads // group, "num_attention_heads / n_heads_in_group", words.model_type))
+            if attention.get("window_length"):
+                window = whole(attention["window_length"], "window_length", words.model_type)
                 kept = Layer(tuple(Sliding(c.kv_heads, c.k_dim, c.v_dim, window=window) for c in kept.caches if isinstance(c, Full)))
             found.append(kept)
     return tuple(found)
@@ -70,7 +84,7 @@ def nemotron_nas(words: Words, layers: Layers) -> Layers:
 
 def cross_layer_attention(words: Words, layers: Layers) -> Layers:
     """Hunyuan-Large: of every cla_share_factor layers the first keeps a cache and the others read it."""
-    factor = words.number("cla_share_factor", default=1) if words.get("use_cla") else 1
+    factor = words.number("cla_share_factor", default=1) if words.flag("use_cla") else 1
     return tuple(layer if i % factor == 0 else Layer(shares=i - i % factor) for i, layer in enumerate(layers))
 
 
@@ -83,31 +97,38 @@ def dory(words: Words, layers: Layers) -> Layers:
     step = 2 if "mlp" in lists else 1
     layers = tuple(layer for layer in layers if layer.kind != "none") if step == 2 else layers
     first, last = (words.number(name, minimum=0, default=8) // step for name in ("n_input_layers", "n_output_layers"))
-    middle = words.get("n_recurrent_layers")
-    middle = len(layers) - first - last if middle is None else middle // step
+    rest = max(0, len(layers) - first - last) * step
+    middle = words.number("n_recurrent_layers", minimum=0, default=rest) // step
     if words.get("recurrent_kv_cache_mode") == "last_loop":
         return layers
-    return layers + layers[first : first + middle] * (words.number("n_recurrent_loops", default=2) - 1)
+    return _repeated(layers, layers[first : first + middle], words.number("n_recurrent_loops", default=2) - 1, "n_recurrent_loops")
 
 
 def hrm_text(words: Words, layers: Layers) -> Layers:
     """Two stacks that take turns: H_cycles x (L_cycles + 1) passes, each with caches of its own."""
-    return layers * (words.number("H_cycles") * (words.number("L_cycles") + 1))
+    passes = words.number("H_cycles") * (words.number("L_cycles") + 1)
+    return _repeated(layers, layers, passes - 1, "H_cycles")
 
 
 def inkling_loop(words: Words, layers: Layers) -> Layers:
     """The looped variant runs a range of layers loop_num_passes times; the later passes' caches come last."""
     if words.model_type != "inkling2_loop_text":
         return layers
-    start = pick(words, ["loop_config.core_start", "loop_layer_index_start"])
-    end = pick(words, ["loop_config.core_end", "loop_layer_index_end"])
-    passes = pick(words, ["loop_config.num_passes", "loop_num_passes"])
-    return layers + layers[start:end] * (passes - 1)
+
+    def number(nested: str, flat: str, minimum: int) -> int:
+        return whole(pick(words, [f"loop_config.{nested}", flat]), flat, words.model_type, minimum)
+
+    start, end = number("core_start", "loop_layer_index_start", 0), number("core_end", "loop_layer_index_end", 0)
+    passes = number("num_passes", "loop_num_passes", 1)
+    return _repeated(layers, layers[start:end], passes - 1, "loop_num_passes")
 
 
 def mistral_large4(words: Words, layers: Layers) -> Layers:
     """Layers without rope cache no rotated key; a layer whose kv_source is another one keeps only its index keys."""
     rope, sources = words.numbers("no_rope_layers"), words.numbers("kv_source_layers")
+    for name, given in (("no_rope_layers", rope), ("kv_source_layers", sources)):
+        if given and (len(given) < len(layers) or not all(isinstance(i, int) for i in given)):
+            raise ConfigError(f"{name} must give a whole number for each of {len(layers)} layers", field=name)
     found = []
     for i, layer in enumerate(layers):
         caches = layer.caches
@@ -140,8 +161,11 @@ def per_layer_embeddings(words: Words, layers: Layers) -> Layers:
 def deepseek_v4(words: Words, layers: Layers) -> Layers:
     """Compressed layers by their rate; layers that only slide keep keys and values apart, one head of head_dim."""
     width, window = words.number("head_dim"), words.number("sliding_window")
-    rates = words.get("compress_rates") or {}
-    csa, hca = rates.get("compressed_sparse_attention", 4), rates.get("heavily_compressed_attention", 128)
+    csa, hca = (
+        whole(rate, f"compress_rates.{name}", words.model_type)
+        for name, default in (("compressed_sparse_attention", 4), ("heavily_compressed_attention", 128))
+        for rate in [pick(words, [f"compress_rates.{name}", default])]
+    )
     index = words.number("index_head_dim", default=128)
     found = []
     for layer in layers:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from model_configs.schedules import pick
-from model_configs.words import Words
+from model_configs.words import Words, whole
 from planner.errors import ConfigError
 from planner.layers import State, Tensor
 from planner.units import round_up
@@ -30,18 +30,14 @@ class Sizes:
     kv_heads: int
     head_dim: int
 
-    def get(self, name: str, default: Any = None) -> Any:
-        value = pick(self.words, self.names.get(name))
-        return default if value is None else value
+    def has(self, name: str) -> bool:
+        return pick(self.words, self.names.get(name)) is not None
 
-    def number(self, name: str, default: int | None = None) -> int:
-        value = self.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigError(
-                f"the state's {name} ({self.names.get(name)}) is {value!r}; it must be a positive whole number",
-                field=str(self.names.get(name)), value=value,
-            )  # fmt: skip
-        return value
+    def number(self, name: str) -> int:
+        """A size that the state cannot do without. ConfigError naming its word when it is absent or not a whole number."""
+        spec = self.names.get(name, name)
+        word = str(spec[0] if isinstance(spec, list | tuple) else spec)
+        return whole(pick(self.words, self.names.get(name)), word, self.words.model_type)
 
 
 def _matrix(*shape: int) -> Tensor:
@@ -52,16 +48,21 @@ def _conv(channels: int, kernel: int) -> Tensor:
     return Tensor("convolution state", (channels, kernel))
 
 
+def _share(width: int, heads: int, s: Sizes) -> int:
+    """Each head's part of a width. ConfigError when there are more heads than that."""
+    return whole(width // heads, "width of a state head", s.words.model_type)
+
+
 def mamba1(s: Sizes) -> list[Tensor]:
     """conv [inner, kernel] in the model's dtype, recurrent [inner, state] float32; inner is given, else expand x hidden."""
-    inner = s.get("inner") or s.number("expand") * s.hidden
+    inner = s.number("inner") if s.has("inner") else s.number("expand") * s.hidden
     return [_conv(inner, s.number("conv")), _matrix(inner, s.number("size"))]
 
 
 def zamba1(s: Sizes) -> list[Tensor]:
     """Mamba 1 in heads: recurrent [heads, inner / heads, state]."""
     inner, heads = s.number("expand") * s.hidden, s.number("heads")
-    return [_conv(inner, s.number("conv")), _matrix(heads, inner // heads, s.number("size"))]
+    return [_conv(inner, s.number("conv")), _matrix(heads, _share(inner, heads, s), s.number("size"))]
 
 
 def mamba2(s: Sizes) -> list[Tensor]:
@@ -69,10 +70,13 @@ def mamba2(s: Sizes) -> list[Tensor]:
 
     inner is given (mamba_d_ssm), else expand x hidden, else heads x head_dim; head_dim "auto" is inner / heads.
     """
-    heads, head_dim = s.number("heads"), s.get("head_dim", "auto")
-    inner = s.get("inner") or (s.number("expand") * s.hidden if "expand" in s.names else heads * head_dim)
-    head_dim = inner // heads if head_dim == "auto" else head_dim
-    size = s.number("size")
+    heads, size = s.number("heads"), s.number("size")
+    if s.has("inner"):
+        inner = s.number("inner")
+    else:
+        inner = s.number("expand") * s.hidden if "expand" in s.names else heads * s.number("head_dim")
+    auto = pick(s.words, s.names.get("head_dim")) in (None, "auto")
+    head_dim = _share(inner, heads, s) if auto else s.number("head_dim")
     return [_conv(inner + 2 * s.number("groups") * size, s.number("conv")), _matrix(heads, head_dim, size)]
 
 
@@ -102,7 +106,7 @@ def short_conv(s: Sizes) -> list[Tensor]:
 
 def zaya(s: Sizes) -> list[Tensor]:
     """conv [(heads + kv_heads) x head_dim, time0 + time1 - 2] and [kv_heads x head_dim / 2], both in the model's dtype."""
-    kernel = s.words.number("cca_time0") + s.words.number("cca_time1") - 2
+    kernel = whole(s.words.number("cca_time0") + s.words.number("cca_time1") - 2, "cca_time0 + cca_time1 - 2", "zaya", 0)
     return [
         _conv((s.heads + s.kv_heads) * s.head_dim, kernel),
         Tensor("recurrent state", (s.kv_heads * s.head_dim // 2,)),
@@ -129,14 +133,19 @@ def rwkv4(s: Sizes) -> list[Tensor]:
 def rwkv5(s: Sizes) -> list[Tensor]:
     """Two shifted hidden vectors in the model's dtype, one float32 matrix [heads, head_size, head_size]."""
     size = s.words.number("head_size", default=64)
-    return [Tensor("shift", (2, s.hidden)), _matrix(s.hidden // size, size, size)]
+    return [Tensor("shift", (2, s.hidden)), _matrix(_share(s.hidden, size, s), size, size)]
 
 
 def xlstm(s: Sizes) -> list[Tensor]:
     """C [heads, qk, v], n [heads, qk], m [heads, 1] in the model's dtype; qk and v widths rounded up to 64 in all."""
-    heads = s.words.number("num_heads")
-    widths = [float(s.words.get(f"{name}_dim_factor") or default) for name, default in (("qk", 0.5), ("v", 1.0))]
-    qk, v = (round_up(int(s.hidden * width), 64) // heads for width in widths)
+    heads, widths = s.words.number("num_heads"), []
+    for name, default in (("qk_dim_factor", 0.5), ("v_dim_factor", 1.0)):
+        factor = s.words.first(name)
+        factor = default if factor is None else factor
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor <= 1024:
+            raise ConfigError(f"{name} is {factor!r:.60}; it must be a number above 0", field=name, value=factor)
+        widths.append(_share(round_up(int(s.hidden * factor), 64), heads, s))
+    qk, v = widths
     return [Tensor("C", (heads, qk, v)), Tensor("n", (heads, qk)), Tensor("m", (heads, 1))]
 
 

@@ -24,6 +24,19 @@ def class_defaults() -> dict[str, Any]:
     return types
 
 
+def whole(value: Any, name: str, model_type: str, minimum: int = 1) -> int:
+    """`value` as a whole number from `minimum` to 2**31. ConfigError naming the word otherwise, or when it is absent."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**31:
+        said = "is missing from" if value is None else f"is {value!r:.60} in"
+        raise ConfigError(
+            f"{name} {said} the config of this {model_type} model; it must be a whole number of at least {minimum}",
+            field=name, value=value,
+        )  # fmt: skip
+    return value
+
+
 class Words(Mapping[str, Any]):
     """One decoder's config as a read-only mapping, with defaults and aliases resolved, that remembers what was read.
 
@@ -81,21 +94,19 @@ class Words(Mapping[str, Any]):
     def number(self, *keys: str, minimum: int = 1, default: int | None = None) -> int:
         """A whole number under the first of `keys` that has one. ConfigError when absent, not whole, or below minimum."""
         value = self.first(*keys)
-        if value is None:
-            if default is None:
-                raise ConfigError(
-                    f"the config of this {self.model_type} model has no {' or '.join(keys)}; it needs a whole number",
-                    field=keys[0],
-                )
+        if value is None and default is not None:
             return default
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**40:
-            raise ConfigError(
-                f"{keys[0]} is {value!r} in the config; it must be a whole number of at least {minimum}",
-                field=keys[0], value=value,
-            )  # fmt: skip
-        return value
+        return whole(value, keys[0], self.model_type, minimum)
+
+    def flag(self, key: str, *also: str) -> bool:
+        """True or false under `key`, false when absent or null. ConfigError for anything else but the words in `also`,
+        which are false: a string such as "false" must not be taken for true."""
+        value = self.get(key)
+        if value is None or (isinstance(value, str) and value in also):
+            return False
+        if not isinstance(value, bool) and value not in (0, 1):
+            raise ConfigError(f"{key} is {value!r:.60} in the config; it must be true or false", field=key, value=value)
+        return bool(value)
 
     def numbers(self, key: str) -> list[Any] | None:
         """The list under `key`, or None when absent or null. ConfigError when it is something else."""

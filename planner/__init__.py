@@ -6,8 +6,9 @@ from planner.errors import ConfigError, EngineRefusal, HubError, InputError, Pla
 from planner.layers import Layer
 from planner.model import Model, Source
 from planner.units import GIB
+from planner.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "GIB", "CacheBytes", "ConfigError", "EngineRefusal", "HubError", "InputError", "Layer", "Model", "PlannerError",
     "Source", "UnsupportedArchitecture", "architecture_bytes", "engine",

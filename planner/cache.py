@@ -47,13 +47,17 @@ class LayerBytes:
 
 @dataclass(frozen=True)
 class CacheBytes:
-    """The cache of `requests` requests of `tokens` positions each, layer by layer, in bytes."""
+    """The cache of `requests` requests of `tokens` positions each, layer by layer, in bytes.
+
+    `rule` says what the engine stores differently from elements x bytes, where it does.
+    """
 
     layers: tuple[LayerBytes, ...]
     tokens: int
     requests: int
     encoder_tokens: int
     warnings: tuple[str, ...] = ()
+    rule: str | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -110,7 +114,7 @@ def _part(cache: LayerCache, positions: Positions, tensor_size: Callable[[Tensor
     storage = count if alive == held else sum(tensor_size(tensor) for tensor in cache.tensors(alive))
     return CachePart(
         kind=cache.kind, positions=held, window=cache.window, bytes=count, storage_bytes=storage,
-        k_dim=getattr(cache, "k_dim", getattr(cache, "kv_lora_rank", None)),
+        k_dim=getattr(cache, "k_dim", None) or getattr(cache, "kv_lora_rank", None) or getattr(cache, "head_dim", None),
         v_dim=getattr(cache, "v_dim", getattr(cache, "qk_rope_head_dim", None)),
         heads=getattr(cache, "kv_heads", None),
     )  # fmt: skip

@@ -32,6 +32,7 @@ _GROUPS = "transformers 5.24 QuantizedCache, groups of 64 with a bfloat16 scale 
 FORMATS: dict[str, StorageFormat] = {
     f.name: f
     for f in (
+        StorageFormat("float64", 64),
         StorageFormat("float32", 32),
         StorageFormat("float16", 16),
         StorageFormat("bfloat16", 16),

@@ -71,6 +71,9 @@ def groups(model: Model, cache: CacheBytes, element: str | None = None) -> tuple
 def _formula(layer: Layer, measured: LayerBytes, cache: CacheBytes, element: str, model_dtype: str) -> str:
     if not layer.caches:
         return "0"
+    if cache.rule is not None:
+        positions = measured.parts[0].positions
+        return f"{positions:,} positions x {sum(t.elements for c in layer.caches for t in c.tensors(1)):,} elements, {cache.rule}"
     batch = f"{cache.requests:,} x " if cache.requests != 1 else ""
     size = _element(element)
     terms = []
@@ -125,7 +128,8 @@ def twins(model: Model, tokens: int, requests: int = 1, kv_cache_dtype: str | No
     has_heads = any(isinstance(c, Full) for c in caches) and not any(isinstance(c, Latent | Compressed) for c in caches)
     common = None
     if model.hidden_size:
-        common = storage_format(kv_cache_dtype or model.dtype).bytes(2 * len(model.layers) * model.hidden_size * tokens * requests)
+        elements = 2 * len(model.layers) * model.hidden_size * tokens * requests
+        common = storage_format(kv_cache_dtype or model.dtype).bytes(elements)
     return Twins(
         mha_bytes=total(model.with_kv_heads(model.attention_heads)) if has_heads and model.attention_heads else None,
         own_bytes=total(model),

@@ -64,6 +64,11 @@ class Model:
         return self.weights.bytes if self.weights else None
 
     @property
+    def weights_confidence(self) -> str:
+        """exact, computed or estimated; unknown without weights."""
+        return self.weights.confidence if self.weights else "unknown"
+
+    @property
     def kinds(self) -> dict[str, int]:
         """How many layers there are of each kind, in order of first appearance."""
         counts: dict[str, int] = {}

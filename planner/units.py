@@ -43,7 +43,8 @@ def parse_bytes(text: str) -> int:
     if match is None or unit is None:
         raise ValueError(f"{text!r} is not an amount of memory; write it like 80GiB, 24 GB or 512MiB")
     whole, _, fraction = match[1].partition(".")
-    return int(whole + fraction) * unit // 10 ** len(fraction)
+    scale: int = 10 ** len(fraction)
+    return int(whole + fraction) * unit // scale
 
 
 def format_bytes(count: int) -> str:

@@ -80,7 +80,7 @@ def cache_bytes(
             requests,
             lambda tensor: _quantized(tensor, settings, tokens, requests, prompt_tokens, own.bits // 8),
         )
-        return CacheBytes(found, tokens, requests, encoder_tokens, tuple(warnings))
+        return CacheBytes(found, tokens, requests, encoder_tokens, tuple(warnings), _quantized_rule(settings))
     static = implementation in ("static", "offloaded_static")
     if static and "static_refused" in model.cache_rules:
         raise EngineRefusal(
@@ -168,6 +168,15 @@ def _quantized(
     groups = elements // settings.q_group_size
     packed = ceil_div(groups * settings.nbits, 8) * settings.q_group_size
     return packed + 2 * groups * element_bytes + residual * row * element_bytes
+
+
+def _quantized_rule(settings: Settings) -> str:
+    if settings.backend == "fp8":
+        return "as fp8: 1 byte an element and one float32 scale for keys and for values"
+    return (
+        f"as {settings.backend} {settings.nbits}-bit: groups of {settings.q_group_size} with a scale and a zero point in the model's"
+        f" dtype, and fewer than {settings.residual_length} newest positions in full precision"
+    )
 
 
 def launch_command(model: Model, settings: Settings, max_new_tokens: int = 256) -> str:

@@ -1,0 +1,189 @@
+"""The planner in a shell: `python -m planner kv MODEL`, `models`, `gpus`, `engines`.
+
+Exit status: 0 done or fits, 1 does not fit, 2 bad input, 3 source not available. Errors are one line on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from planner import report
+from planner.cache import CacheBytes, architecture_bytes
+from planner.dtypes import FORMATS, storage_format
+from planner.engines import ENGINES, engine
+from planner.engines.base import EngineSettings
+from planner.errors import InputError, PlannerError
+from planner.hardware import gpu, gpus
+from planner.model import Model
+from planner.units import format_bytes
+from planner.version import VERSION
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}; see `{self.prog} --help`", field="arguments")
+
+
+def _count(text: str) -> int:
+    digits = text.replace(",", "").replace("_", "")
+    if not digits.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(digits)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="planner", description="How much memory a model's KV cache takes, and why.")
+    parser.add_argument("--version", action="version", version=VERSION)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    kv = commands.add_parser("kv", help="KV-cache bytes of a model")
+    kv.add_argument("model", help="Hub id, catalogue id, path to a config.json or a folder, or - for a config.json on stdin")
+    kv.add_argument("--engine", choices=sorted(ENGINES), help="allocate as this engine does (default: the architecture alone)")
+    kv.add_argument("--tokens", type=_count, help="positions held by each request (default: the model's context limit)")
+    kv.add_argument("--requests", type=_count, default=1, help="requests at once (default 1)")
+    kv.add_argument("--encoder-tokens", type=_count, default=0, help="encoder positions of an encoder-decoder or image model")
+    kv.add_argument("--prompt-tokens", type=_count, help="how many of the tokens were the prompt, where that matters")
+    kv.add_argument("--kv-cache-dtype", default="auto", help=f"auto (the model's) or one of {', '.join(FORMATS)}")
+    kv.add_argument("--cache-implementation", help="transformers: dynamic, static, offloaded or quantized")
+    kv.add_argument("--gpu", help="compare weights and cache with this accelerator's memory, e.g. h100 or 24GiB")
+    kv.add_argument("--revision", help="branch, tag or commit on the Hub")
+    kv.add_argument("--token", help="Hub token for a gated model, used for this call alone")
+    kv.add_argument("--assume-plain-attention", action="store_true", help="treat an unknown architecture as plain attention")
+    kv.add_argument("--json", action="store_true", help="print JSON")
+    for name, text in (("models", "the bundled catalogue"), ("gpus", "known accelerators"), ("engines", "known engines")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("filter", nargs="?", default="", help="show only names that contain this")
+        command.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _read(arguments: argparse.Namespace) -> Model:
+    import model_configs
+
+    source: Any = arguments.model
+    if source == "-":
+        source = model_configs.parse_config(sys.stdin.buffer.read(), "standard input")
+    return model_configs.read(
+        source, arguments.revision, arguments.token, assume_plain_attention=arguments.assume_plain_attention
+    )
+
+
+def _tokens(model: Model, asked: int | None) -> int:
+    if asked is not None:
+        return asked
+    if model.max_context is not None:
+        return model.max_context
+    if any(cache.grows for layer in model.layers for cache in layer.caches):
+        raise InputError(f"{model.name} states no context limit; say --tokens", field="tokens")
+    return 1
+
+
+def _settings(arguments: argparse.Namespace, kv_dtype: str | None) -> EngineSettings:
+    """transformers' settings for a KV dtype: a wider type is the model's dtype, a narrower one a quantized cache."""
+    values: dict[str, Any] = {}
+    if arguments.cache_implementation:
+        values["cache_implementation"] = arguments.cache_implementation
+    if kv_dtype in ("float32", "float16", "bfloat16"):
+        values["dtype"] = kv_dtype
+    elif kv_dtype is not None:
+        values["cache_implementation"] = "quantized"
+        values.update({"backend": "fp8"} if kv_dtype.startswith("fp8") else {"nbits": int(kv_dtype.removeprefix("int"))})
+    return engine("transformers").Settings(**values)
+
+
+def _measure(arguments: argparse.Namespace, model: Model, tokens: int, kv_dtype: str | None) -> CacheBytes:
+    if arguments.engine is None and not arguments.cache_implementation:
+        return architecture_bytes(
+            model, tokens, arguments.requests, kv_cache_dtype=kv_dtype,
+            encoder_tokens=arguments.encoder_tokens, prompt_tokens=arguments.prompt_tokens,
+        )  # fmt: skip
+    return engine(arguments.engine or "transformers").cache_bytes(
+        model, _settings(arguments, kv_dtype), tokens, arguments.requests, arguments.encoder_tokens, arguments.prompt_tokens
+    )
+
+
+def _kv(arguments: argparse.Namespace) -> int:
+    kv_dtype = None if arguments.kv_cache_dtype == "auto" else storage_format(arguments.kv_cache_dtype).name
+    device = gpu(arguments.gpu) if arguments.gpu else None
+    model = _read(arguments)
+    tokens = _tokens(model, arguments.tokens)
+    cache = _measure(arguments, model, tokens, kv_dtype)
+    data = report.kv_data(
+        model, cache, engine=arguments.engine or "architecture", kv_cache_dtype=kv_dtype or model.dtype, gpu=device
+    )
+    if model.max_context and tokens > model.max_context:
+        data["warnings"].append(f"{tokens:,} tokens are more than the model's limit of {model.max_context:,}")
+    print(json.dumps(data, indent=2) if arguments.json else report.kv_text(data))
+    return 1 if "gpu" in data and data["gpu"]["headroom_bytes"] < 0 else 0
+
+
+def _models(arguments: argparse.Namespace) -> int:
+    import model_configs
+    from model_configs import catalogue
+
+    rows = []
+    for entry in catalogue.entries():
+        if arguments.filter.lower() in entry.id.lower():
+            model = model_configs.read(f"catalogue:{entry.id}")
+            rows.append(report.model_data(model))
+    return _table(
+        arguments, rows, ["model", "type", "layers", "context", "parameters"],
+        lambda m: [
+            m["name"], m["model_type"], " ".join(f"{n} {k}" for k, n in m["kinds"].items()),
+            f"{m['max_context']:,}" if m["max_context"] else "-", f"{m['params'] / 1e9:,.2f} B" if m["params"] else "-",
+        ],
+    )  # fmt: skip
+
+
+def _gpus(arguments: argparse.Namespace) -> int:
+    rows = [
+        {"id": g.id, "name": g.name, "vendor": g.vendor, "memory_bytes": g.memory_bytes, "usable_bytes": g.usable_bytes,
+         "status": g.status, "source": g.source}
+        for g in gpus() if arguments.filter.lower() in g.id.lower() + g.name.lower()
+    ]  # fmt: skip
+    return _table(
+        arguments, rows, ["id", "name", "driver total", "usable", "figure"],
+        lambda g: [g["id"], g["name"], format_bytes(g["memory_bytes"]), format_bytes(g["usable_bytes"]), g["status"]],
+    )  # fmt: skip
+
+
+def _engines(arguments: argparse.Namespace) -> int:
+    rows = [
+        {"name": name, "settings": sorted(known.Settings.model_fields)}
+        for name, known in ENGINES.items()
+        if arguments.filter in name
+    ]
+    return _table(arguments, rows, ["engine", "settings"], lambda e: [e["name"], ", ".join(e["settings"])])
+
+
+def _table(
+    arguments: argparse.Namespace, rows: list[dict[str, Any]], head: list[str], cells: Callable[[dict[str, Any]], list[str]]
+) -> int:
+    if arguments.json:
+        print(json.dumps({"schema_version": report.SCHEMA_VERSION, arguments.command: rows}, indent=2))
+        return 0
+    lines = [head, *map(cells, rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    return 0
+
+
+COMMANDS = {"kv": _kv, "models": _models, "gpus": _gpus, "engines": _engines}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status."""
+    try:
+        arguments = _parser().parse_args(argv)
+        return COMMANDS[arguments.command](arguments)
+    except PlannerError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

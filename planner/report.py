@@ -1,0 +1,131 @@
+"""A KV answer as data (JSON schema version 1) and as the table that a shell prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.cache import CacheBytes
+from planner.explain import groups, twins
+from planner.hardware import Gpu
+from planner.model import Model
+from planner.units import format_bytes
+
+SCHEMA_VERSION = 1
+
+
+def kv_data(model: Model, cache: CacheBytes, *, engine: str, kv_cache_dtype: str, gpu: Gpu | None = None) -> dict[str, Any]:
+    """The answer of `kv` as plain data; every memory figure is a whole number of bytes and its key says so."""
+    grouped = groups(model, cache, kv_cache_dtype)
+    others = twins(model, cache.tokens, cache.requests, kv_cache_dtype)
+    data: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "model": model_data(model),
+        "engine": engine,
+        "kv_cache_dtype": kv_cache_dtype,
+        "tokens": cache.tokens,
+        "requests": cache.requests,
+        "encoder_tokens": cache.encoder_tokens,
+        "kv_cache_bytes": cache.total_bytes,
+        "bytes_per_request": cache.bytes_per_request,
+        "average_bytes_per_token": cache.bytes_per_token,
+        "groups": [
+            {"layers": list(g.layers), "kind": g.kind, "formula": g.formula, "bytes_per_layer": g.bytes_each, "bytes": g.bytes}
+            for g in grouped
+        ],
+        "layers": [{"index": x.index, "kind": x.kind, "bytes": x.bytes} for x in cache.layers],
+        "twins": {
+            "multi_head_bytes": others.mha_bytes,
+            "multi_query_bytes": others.mqa_bytes,
+            "common_formula_bytes": others.common_formula_bytes,
+        },
+        "warnings": [*model.notes, *cache.warnings, *([model.assumption] if model.assumption else [])],
+    }
+    if gpu is not None:
+        data["gpu"] = gpu_data(model, cache, gpu)
+    return data
+
+
+def model_data(model: Model) -> dict[str, Any]:
+    weights = model.weights
+    return {
+        "name": model.name, "model_type": model.model_type, "source": str(model.source), "commit": model.source.commit,
+        "layers": len(model.layers), "kinds": model.kinds, "dtype": model.dtype, "max_context": model.max_context,
+        "params": model.params, "weight_bytes": model.weight_bytes,
+        "weights_confidence": model.weights_confidence,
+        "weights_items": [
+            {"name": i.name, "params": i.params, "bytes": i.bytes, "confidence": i.confidence, "source": i.source}
+            for i in (weights.items if weights else ())
+        ],
+        "assumption": model.assumption,
+    }  # fmt: skip
+
+
+def gpu_data(model: Model, cache: CacheBytes, gpu: Gpu) -> dict[str, Any]:
+    """Weights and cache against one accelerator's memory. Activations and the runtime need room on top."""
+    weights = model.weight_bytes or 0
+    left = gpu.usable_bytes - weights
+    per_request = cache.bytes_per_request
+    return {
+        "id": gpu.id, "name": gpu.name, "memory_bytes": gpu.memory_bytes, "usable_bytes": gpu.usable_bytes,
+        "weights_and_cache_bytes": weights + cache.total_bytes,
+        "headroom_bytes": left - cache.total_bytes,
+        "requests_beside_weights": max(0, left // per_request) if per_request else None,
+    }  # fmt: skip
+
+
+def kv_text(data: dict[str, Any]) -> str:
+    """The answer for a person: the figure first, then how it comes about."""
+    model = data["model"]
+    kinds = ", ".join(f"{count} {kind}" for kind, count in model["kinds"].items())
+    requests = f"{data['requests']:,} request" + ("s" if data["requests"] != 1 else "")
+    encoder = f", {data['encoder_tokens']:,} encoder positions" if data["encoder_tokens"] else ""
+    lines = [
+        f"{model['name']}  ({model['model_type']}; {model['layers']} layers: {kinds})",
+        f"from {model['source']}",
+        "",
+        f"KV cache  {_size(data['kv_cache_bytes'])}  for {requests} of {data['tokens']:,} tokens{encoder}, "
+        f"{data['kv_cache_dtype']}",
+        f"          {format_bytes(data['bytes_per_request'])} a request, "
+        f"{format_bytes(round(data['average_bytes_per_token']))} a token on average",
+        "",
+        "How",
+    ]
+    for group in data["groups"]:
+        lines.append(f"  {len(group['layers']):>3} x {group['kind']:<12} {group['formula']} = {group['bytes_per_layer']:,} B")
+    lines.append(f"  sum {data['kv_cache_bytes']:,} B")
+    lines += _twin_lines(data)
+    if model["params"]:
+        weights = f"{model['params']:,} parameters, {format_bytes(model['weight_bytes'])}, {model['weights_confidence']}"
+        lines += ["", f"Weights   {weights}"]
+    if "gpu" in data:
+        lines += _gpu_lines(data["gpu"])
+    lines += [f"\nnote: {warning}" for warning in data["warnings"]]
+    return "\n".join(lines)
+
+
+def _size(count: int) -> str:
+    return f"{format_bytes(count)} ({count:,} B)"
+
+
+def _twin_lines(data: dict[str, Any]) -> list[str]:
+    twin = data["twins"]
+    rows = (
+        ("multi-head twin", twin["multi_head_bytes"]),
+        ("multi-query twin", twin["multi_query_bytes"]),
+        ("2 x layers x hidden x tokens x bytes", twin["common_formula_bytes"]),
+    )
+    found = [f"  {format_bytes(count):>12}  {name}" for name, count in rows if count is not None]
+    return ["", "For comparison", *found] if found else []
+
+
+def _gpu_lines(gpu: dict[str, Any]) -> list[str]:
+    verdict = "fit" if gpu["headroom_bytes"] >= 0 else "do not fit"
+    room = f"{format_bytes(abs(gpu['headroom_bytes']))} {'left' if gpu['headroom_bytes'] >= 0 else 'short'}"
+    lines = [
+        "",
+        f"{gpu['name']}  weights + cache {format_bytes(gpu['weights_and_cache_bytes'])} of "
+        f"{format_bytes(gpu['usable_bytes'])}: {verdict}, {room} (activations and runtime not counted)",
+    ]
+    if gpu["requests_beside_weights"] is not None:
+        lines.append(f"  {gpu['requests_beside_weights']:,} such requests fit beside the weights")
+    return lines

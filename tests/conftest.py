@@ -1,0 +1,35 @@
+"""What all tests share: where the truth sets are, and the rows in them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def truth_folder() -> Path | None:
+    """The folder with the full truth sets: $PLANNER_TRUTH, else `shared` beside the checkout."""
+    folder = Path(os.environ.get("PLANNER_TRUTH") or ROOT.parent / "shared")
+    return folder if (folder / "truth").is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def truth() -> Path:
+    """The truth folder; skips, saying so, where there is none."""
+    folder = truth_folder()
+    if folder is None:
+        pytest.skip("the full truth sets are not here: set PLANNER_TRUTH, or put them in `shared` beside the checkout")
+    return folder
+
+
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a JSON-lines file."""
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
