@@ -39,7 +39,8 @@ class Shape:
 
 def _per_layer(words: Words, depth: int) -> dict[int, Any]:
     """per_layer_config by layer number; its keys are strings, padded with zeros."""
-    overrides = words.get("per_layer_config") or {}
+    overrides = words.get("per_layer_config")
+    overrides = {} if overrides is None else overrides
     if not isinstance(overrides, Mapping) or not all(str(i).isdigit() and int(i) < depth for i in overrides):
         raise ConfigError(f"per_layer_config must map layers 0 to {depth - 1} to words", field="per_layer_config")
     return {int(i): values for i, values in overrides.items()}
@@ -68,14 +69,19 @@ def _kv_heads(spec: Any, words: Words, heads: int) -> int:
 
 def by_word(family: Family, words: Words, word: str) -> Mapping[str, Any]:
     """What differs on layers of this word; a file with a per_layer_config has already spelled it out."""
-    return {} if words.get("per_layer_config") is not None else family.by_word.get(word, {})
+    return {} if words.get("per_layer_config") else family.by_word.get(word, {})
 
 
 def shape_of(family: Family, words: Words, word: str) -> Shape:
     """Head counts and widths on a layer of this word. ConfigError when the config does not determine them."""
     special = by_word(family, words, word)
-    heads = whole(pick(words, family.heads), _name(family.heads), words.model_type)
+    heads = whole(pick(words, special.get("heads", family.heads)), _name(family.heads), words.model_type)
     kv_heads = _kv_heads(special.get("kv_heads", family.kv_heads), words, heads)
+    if heads % kv_heads:
+        raise ConfigError(
+            f"{kv_heads} KV heads cannot be shared out among {heads} query heads in this {words.model_type} config",
+            field=_name(special.get("kv_heads", family.kv_heads)),
+        )
     spec = special.get("head_dim", family.head_dim)
     width = None if spec == "derived" else pick(words, spec)
     hidden = pick(words, family.hidden)
@@ -102,6 +108,8 @@ class Builder:
         family, words = self.family, self.words
         kinds = layer_words(family, words, self._depth(), self.window)
         per_layer = _per_layer(words, len(kinds))
+        if not kinds:
+            raise ConfigError(f"the config names no layers under {family.lists[0]}", field=family.lists[0])
         owners = self._index_owners(len(kinds))
         layers = tuple(
             self._layer(word, words.at(per_layer[i]) if per_layer.get(i) else words, owners[i])
@@ -194,13 +202,13 @@ class Builder:
         rule = (self.family.index or {}).get("owners")
         if rule is None:
             return [True] * depth
-        types = self.words.numbers("indexer_types")
-        pattern = self.words.get("index_topk_pattern")
-        if types is None and isinstance(pattern, str):
-            types = ["full" if letter == "F" else "shared" for letter in pattern]
+        word, types = "indexer_types", self.words.numbers("indexer_types")
+        if types is None and self.words.get("index_topk_pattern") is not None:
+            word = "index_topk_pattern"
+            types = [{"F": "full", "S": "shared"}.get(letter) for letter in str(self.words.get(word))]
         if types is not None:
-            if len(types) < depth:
-                raise ConfigError(f"indexer_types names {len(types)} of {depth} layers", field="indexer_types")
+            if len(types) < depth or not all(kind in ("full", "shared") for kind in types):
+                raise ConfigError(f"{word} must say full or shared for each of {depth} layers", field=word)
             return [kind == "full" for kind in types[:depth]]
         if rule == "every_fourth_from_one":
             return [i == 0 or (i - 1) % 4 == 0 for i in range(depth)]

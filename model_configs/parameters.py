@@ -1,7 +1,7 @@
 """Parameter counts and weight bytes of a model, from its config alone.
 
 params = the sum over weight tensors of the product of their shape, tied embeddings once. What tensors there are is a
-table (`parameters.yaml`); what each is stored in is the checkpoint's dtype and `quantization_config` (`quantization.py`).
+table (`parameters.yaml`); what each is stored in is the checkpoint's dtype and its `quantization_config`.
 The language part of a known architecture is `computed` and exact; an architecture without a row is `estimated`, with
 more of everything that its config leaves open, because a figure that is too low would promise memory that is not there.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from model_configs.parameters_table import CANNOT, Part, Scope, family
 from model_configs.quantization import Storage, storage
-from model_configs.towers import towers
+from model_configs.towers import architecture, towers
 from model_configs.words import Words
 from planner.layers import Full, Layer
 from planner.weights import Confidence, WeightItem, Weights
@@ -34,17 +34,27 @@ def weights(words: Words, root: Mapping[str, Any], layers: tuple[Layer, ...]) ->
 
     words: the decoder's config. root: the whole config.json, which has the towers, the dtype and the quantisation.
     layers: the decoder's layers as the family reader found them, which say which layers attend and which recur.
-    Never raises for a model that it does not know: that is an item marked `estimated` whose source says what is missing.
+    Never raises for a model that it does not know: that is an item marked `estimated` whose source says why.
     """
     stored = storage(root, words.given)
     known: Confidence = "computed" if stored.known else "estimated"
     source = _SOURCE.format(model_type=words.model_type, label=stored.label)
     try:
         scope = decoder_scope(words, root, layers)
-        items = _items(scope, _ITEMS, stored, known, source) + _beside(root, scope["h"], stored, known, source)
-        return Weights(items, _items(scope, {"MTP layers": "mtp"}, stored, known, source))
+        items, width = _items(scope, _ITEMS, stored, known, source), scope["h"]
     except CANNOT as reason:
-        return Weights(_estimate(words, root, layers, stored, reason))
+        scope, items, width = None, *_estimate(words, root, layers, stored, reason)
+    beside = (
+        item(tower.name, tower.parts, stored, known if tower.known else "estimated", tower.source or source)
+        for tower in towers(root, width)
+    )
+    extra: tuple[WeightItem, ...] = ()
+    if scope is not None:
+        try:
+            extra = _items(scope, {"MTP layers": "mtp"}, stored, known, source)
+        except CANNOT:
+            extra = ()  # the config names such layers but not what they are made of; they are loaded on request only
+    return Weights(items + tuple(found for found in beside if found), extra)
 
 
 def decoder_scope(words: Words, root: Mapping[str, Any], layers: tuple[Layer, ...], row: str | None = None) -> Scope:
@@ -52,13 +62,11 @@ def decoder_scope(words: Words, root: Mapping[str, Any], layers: tuple[Layer, ..
     definitions = family("decoders", row or words.model_type)
     if definitions is None:
         raise KeyError(f"parameters.yaml has no row for {words.model_type}")
-    held = [_held(layer, layers) for layer in layers]
-    architecture = str((root.get("architectures") or [""])[0])
     local = {
         "kinds": [layer.kind for layer in layers],
-        "held": held,
+        "held": [_held(layer, layers) for layer in layers],
         "tie_word_embeddings": _tied(words, root),
-        "decoder_only": architecture.endswith(("ForCausalLM", "LMHeadModel")) and bool(words.get("is_encoder_decoder")),
+        "decoder_only": architecture(root).endswith("ForCausalLM") and bool(words.get("is_encoder_decoder")),
     }
     return Scope(words, {**_OF_LAYER, **definitions}, local)
 
@@ -102,23 +110,14 @@ def _items(
     return tuple(found for found in made if found)
 
 
-def _beside(
-    root: Mapping[str, Any], width: int, stored: Storage, known: Confidence, source: str
-) -> tuple[WeightItem, ...]:
-    """The towers and the projector."""
-    made = (
-        item(tower.name, tower.parts, stored, known if tower.known else "estimated", tower.source or source)
-        for tower in towers(root, width)
-    )
-    return tuple(found for found in made if found)
-
-
 def _estimate(
     words: Words, root: Mapping[str, Any], layers: tuple[Layer, ...], stored: Storage, reason: Exception
-) -> tuple[WeightItem, ...]:
-    """A generic transformer of the config's size, for an architecture that is not in the table."""
+) -> tuple[tuple[WeightItem, ...], int]:
+    """A generic transformer of the config's size and its width, for an architecture that is not in the table."""
     why = f"estimate: {words.model_type} has no rule of its own ({reason}); a generic transformer of its size"
     try:
-        return _items(decoder_scope(words, root, layers, "unknown"), _ITEMS, stored, "estimated", why)
+        scope = decoder_scope(words, root, layers, "unknown")
+        return _items(scope, _ITEMS, stored, "estimated", why), int(scope["h"])
     except CANNOT as missing:
-        return (WeightItem("layers", 0, 0, "estimated", f"the config of this model does not give its size: {missing}"),)
+        why = f"the config of this model does not give its size: {missing}"
+        return (WeightItem("layers", 0, 0, "estimated", why),), 0

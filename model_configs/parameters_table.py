@@ -1,8 +1,8 @@
-"""The tables `parameters*.yaml` and the rules that read them: formulas over a config's words, giving the weight tensors.
+"""The tables `parameters*.yaml` and the rules that read them: formulas over a config's words give the weight tensors.
 
 A row says what a model is made of in three steps. A *definition* is a formula over config words and other definitions
-(`d: head_dim or h // heads`). A *block* is a named list of tensors and of other blocks; each tensor is a formula for its
-shape. A *family* is a model_type with the definitions that differ from its parent's, down to the table's `defaults`.
+(`d: head_dim or h // heads`). A *block* is a named list of tensors and of other blocks; each tensor is a formula for
+its shape. A *family* is a model_type with the definitions that differ from its parent's, down to the `defaults`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import yaml
 from planner.errors import ConfigError, DataError
 from planner.units import ceil_div, round_up
 
-_FILES = tuple(f"parameters{part}.yaml" for part in ("", "_experts", "_hybrids", "_encoders", "_blocks", "_towers"))
+_PARTS = ("", "_experts", "_hybrids", "_encoders", "_blocks", "_towers", "_composites")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: What a formula may call. Anything else in it is a definition, a block, or a word of the config.
 _FUNCTIONS: dict[str, Any] = {
@@ -63,8 +63,8 @@ class Part:
 def table() -> dict[str, Any]:
     """The parsed tables, the sections of the same name joined."""
     sections: dict[str, Any] = {}
-    for name in _FILES:
-        text = resources.files("model_configs").joinpath(name).read_text(encoding="utf-8")
+    for part in _PARTS:
+        text = resources.files("model_configs").joinpath(f"parameters{part}.yaml").read_text(encoding="utf-8")
         for section, rows in yaml.load(text, Loader=_LOADER).items():
             sections.setdefault(section, {}).update(rows)
     return sections
@@ -84,6 +84,28 @@ def family(section: str, model_type: str) -> dict[str, Any] | None:
     if parent is None:
         raise DataError(f"{section} row {model_type} is like {row['like']}, which is not there", field=model_type)
     return {**parent, **{name: formula for name, formula in row.items() if name != "like"}}
+
+
+class _Text(str):
+    """A config's string. Multiplied by a size from the same config it would fill the memory; no formula means that."""
+
+    def __mul__(self, other: Any) -> Any:
+        raise TypeError(f"{str(self)!r} is not a number")
+
+    __rmul__ = __mul__
+
+
+class _List(list[Any]):
+    """A config's list, which does not multiply either."""
+
+    def __mul__(self, other: Any) -> Any:
+        raise TypeError("a list is not a number")
+
+    __rmul__ = __mul__
+
+
+def _guarded(value: Any) -> Any:
+    return _Text(value) if isinstance(value, str) else _List(value) if isinstance(value, list) else value
 
 
 @functools.cache
@@ -110,7 +132,9 @@ class Scope(Mapping[str, Any]):
             raise KeyError(name)
         if name not in self._known:
             if name in self._open or name not in self.definitions:
-                return name if name in table()["blocks"] and name not in self._open else self.words.get(name)
+                if name in table()["blocks"] and name not in self._open:
+                    return name
+                return _guarded(self.words.get(name))
             self._open.add(name)
             self._known[name] = self.value(self.definitions[name])
             self._open.discard(name)

@@ -8,15 +8,15 @@ bits: stored bits a weight. rows x columns: the block that shares one scale (and
 row, a 128 x 128 block, a row, or the whole matrix. column: bytes for each input (GPTQ's g_idx). tensor: bytes that a
 matrix has once (global and activation scales). Embeddings, norms, routers, biases and excluded modules keep the dtype.
 
-Source: the layers of transformers 5.24's quantizers, compressed-tensors and ModelOpt checkpoints; totals checked against
-published index files (tests/test_parameters.py).
+Source: the layers of transformers 5.24's quantizers, compressed-tensors and ModelOpt checkpoints; totals checked
+against sizes of published checkpoints (tests/golden/parameters.yaml).
 """
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -37,6 +37,8 @@ _ALIASES = {
     "shared_experts": ("shared_experts", "shared_expert"),
     "experts": ("experts", "experts.0"),
 }
+#: What may stand before a decoder's module names, for regular expressions that are anchored.
+_PREFIXES = ("model.", "language_model.model.", "model.language_model.", "")
 _OUTER = re.compile(r"^(?:(?:model|language_model|backbone|transformer)\.)+")
 
 
@@ -94,7 +96,7 @@ def _bitsandbytes(config: Mapping[str, Any]) -> Format:
 
 
 def _scheme(weights: Mapping[str, Any], form: str) -> Format:
-    """One weight scheme of compressed-tensors, which ModelOpt's config_groups follow: type, bits, strategy, group size."""
+    """One weight scheme of compressed-tensors, which ModelOpt's config_groups follow."""
     bits, size = int(weights.get("num_bits") or 8), weights.get("group_size")
     if weights.get("type") == "float" and bits == 4:
         return MXFP4 if size == 32 or form.startswith("mxfp4") else NVFP4
@@ -116,7 +118,19 @@ _ALGORITHMS = {
     "FP8_PB_REAL": _fp8({"weight_block_size": (128, 128)}), "W4A8_AWQ": _group(4, 128, 16, "int"),
     "W4A16_AWQ": _group(4, 128, 16, "int"), "INT4_AWQ": _group(4, 128, 16, "int"), "W8A8_SQ_PER_CHANNEL": FP8_ROW,
 }  # fmt: skip
-_METHODS = {
+
+
+def _hqq(config: Mapping[str, Any]) -> Format:
+    params = (config.get("quant_config") or {}).get("weight_quant_params") or {}
+    return _group(int(params.get("nbits") or 4), params.get("group_size") or 64, 32, "hqq")
+
+
+def _quanto(config: Mapping[str, Any]) -> Format:
+    bits = {"int4": 4, "int2": 2}.get(str(config.get("weights")), 8)
+    return _group(bits, None if bits == 8 else 128, 32, "quanto")
+
+
+_METHODS: dict[str, Callable[[Mapping[str, Any]], Format]] = {
     "fp8": _fp8,
     "fbgemm_fp8": lambda config: FP8_ROW,
     "awq": _integers,
@@ -127,16 +141,14 @@ _METHODS = {
     "bitsandbytes": _bitsandbytes,
     "mxfp4": lambda config: MXFP4,
     "eetq": lambda config: _group(8, None, 16, "eetq"),
-    "hqq": lambda config: _group(
-        int(((config.get("quant_config") or {}).get("weight_quant_params") or {}).get("nbits") or 4),
-        ((config.get("quant_config") or {}).get("weight_quant_params") or {}).get("group_size") or 64, 32, "hqq",
-    ),
-    "quanto": lambda config: _group(
-        {"int4": 4, "int2": 2}.get(str(config.get("weights")), 8), 128 if config.get("weights") in ("int4", "int2") else None,
-        32, "quanto",
-    ),
+    "hqq": _hqq,
+    "quanto": _quanto,
     "bitnet": lambda config: Format("ternary, 2-bit", 2, _ALL, _ALL, 16),
-}  # fmt: skip
+}
+
+
+#: Where quantisers list the modules that they leave as they are.
+_SKIP = ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", "llm_int8_skip_modules")
 
 
 class Modules:
@@ -157,7 +169,7 @@ class Modules:
         paths = (".".join(steps[a:b]) for a in range(len(steps)) for b in range(a + 1, len(steps) + 1))
         if any(path in self._plain for path in paths) or (self._wild and self._wild.match(name)):
             return True
-        return bool(self._regex and any(self._regex.match(outer + name) for outer in ("model.", "language_model.model.", "")))
+        return bool(self._regex and any(self._regex.match(outer + name) for outer in _PREFIXES))
 
 
 def _any(expressions: list[str]) -> re.Pattern[str] | None:
@@ -207,18 +219,17 @@ class Storage:
 
 def storage(root: Mapping[str, Any], text: Mapping[str, Any]) -> Storage:
     """How the checkpoint behind a config stores its weights. `root` is the file, `text` its decoder's part."""
-    named = next((c[k] for c in (root, text) for k in ("dtype", "torch_dtype") if isinstance(c.get(k), str)), "bfloat16")
-    dtype_bytes = _DTYPE_BYTES.get(named.removeprefix("torch."), 2)
-    config = next(
-        (c[k] for k in ("quantization_config", "compression_config", "hf_quant_config") for c in (root, text)
-         if isinstance(c.get(k), Mapping) and c[k]), None,
-    )  # fmt: skip
+    parts = (root, text)
+    said = next((c[k] for c in parts for k in ("dtype", "torch_dtype") if isinstance(c.get(k), str)), "bfloat16")
+    dtype_bytes = _DTYPE_BYTES.get(said.removeprefix("torch."), 2)
+    found = (c.get(k) for k in ("quantization_config", "compression_config", "hf_quant_config") for c in parts)
+    config = next((value for value in found if isinstance(value, Mapping) and value), None)
     if config is None:
-        return Storage(dtype_bytes, label=f"{named.removeprefix('torch.')}")
-    config = config.get("quantization") or config
+        return Storage(dtype_bytes, label=said.removeprefix("torch."))
+    inner = config.get("quantization")
+    config = inner if isinstance(inner, Mapping) else config
     method = str(config.get("quant_method") or ("modelopt" if config.get("quant_algo") else "")).lower()
-    skip = [p for k in ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", "llm_int8_skip_modules")
-            if isinstance(config.get(k), list) for p in config[k]]  # fmt: skip
+    skip = [name for key in _SKIP if isinstance(config.get(key), list) for name in config[key]]
     try:
         rules = tuple(_rules(config, method, str(text.get("expert_dtype"))))
     except (KeyError, TypeError, ValueError, AttributeError):

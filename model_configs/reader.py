@@ -18,7 +18,7 @@ from model_configs.build import Builder, engine_views
 from model_configs.families import Composite, Family, table
 from model_configs.special import check_depth
 from model_configs.words import Words, class_defaults
-from planner.errors import ConfigError, HubError, InputError, PlannerError, UnsupportedArchitecture
+from planner.errors import ConfigError, HubError, InputError, PlannerError, UnsupportedArchitecture, shown
 from planner.layers import Full, Layer
 from planner.model import Model, Source
 from planner.units import ceil_div
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from model_configs.safetensors import HubWeights
 
 _MAX_CONFIG_BYTES = 4 * 1024 * 1024
-_DTYPES = {"float32": "float32", "float16": "float16", "bfloat16": "bfloat16", "float64": "float64", "double": "float64", "fp16": "float16",
-           "bf16": "bfloat16", "fp32": "float32", "half": "float16", "float": "float32"}  # fmt: skip
+_DTYPES = {
+    "float32": "float32", "float16": "float16", "bfloat16": "bfloat16", "float64": "float64", "double": "float64",
+    "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "half": "float16", "float": "float32",
+}  # fmt: skip
 _CONTEXT_WORDS = (
     "max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "max_target_positions", "seq_length",
     "model_max_length", "max_context_length", "max_position_embedding",
@@ -69,7 +71,7 @@ def _unknown(config: Mapping[str, Any], what: Any) -> UnsupportedArchitecture:
     reason = table().refused.get(what) if isinstance(what, str) else None
     named = f": {reason}" if reason else named
     return UnsupportedArchitecture(
-        f"the planner does not know how model_type {what!r} caches{named}",
+        f"the planner does not know how model_type {shown(what)} caches{named}",
         model_type=what if isinstance(what, str) else None, keys=keys,
     )  # fmt: skip
 
@@ -89,9 +91,9 @@ def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A nested part of a config, empty where there is none. ConfigError when it is not an object."""
     part = config.get(name)
     if part is not None and not isinstance(part, dict):
-        raise ConfigError(f"{name} is {part!r:.60} in the config; it must be an object", field=name)
+        raise ConfigError(f"{name} is {shown(part)} in the config; it must be an object", field=name)
     if part and not isinstance(part.get("model_type") or "", str):
-        raise ConfigError(f"model_type of {name} is {part['model_type']!r:.60}; it must be a word", field=name)
+        raise ConfigError(f"model_type of {name} is {shown(part['model_type'])}; it must be a word", field=name)
     return part or {}
 
 
@@ -103,6 +105,12 @@ def decoder(config: Mapping[str, Any]) -> Words:
     if composite is None:
         if canonical is None or not _known(canonical):
             raise _unknown(config, model_type)
+        nested = [name for name in table().parts[2:] if _section(config, name)]
+        if nested:
+            raise UnsupportedArchitecture(
+                f"{model_type} is a decoder of its own, but this config has a {nested[0]} beside it",
+                model_type=str(model_type), keys=nested,
+            )  # fmt: skip
         return Words(canonical, config)
     part = _part(config, composite)
     inner = _canonical(part.get("model_type"))
@@ -128,7 +136,6 @@ def _check_words(family: Family, words: Words, config: Mapping[str, Any]) -> Non
         for key, value in words.given.items()
         if table().relevant.search(key)
         and value not in (None, False, 0, "", [], {})
-        and not isinstance(value, dict)
         and key not in words.read
         and key not in words.declared
         and key not in ignored
@@ -157,8 +164,12 @@ def _dtype(config: Mapping[str, Any], words: Words) -> tuple[str, str | None]:
                 return _DTYPES[name], None
             if name.startswith("float8"):
                 return "bfloat16", f"The weights are {name}; the cache's dtype is taken to be bfloat16."
-            raise ConfigError(f"{key} is {value!r:.60}; it must be float32, float16 or bfloat16", field=key, value=value)
+            raise ConfigError(f"{key} is {shown(value)}; it must be float32, float16 or bfloat16", field=key, value=value)
     return "bfloat16", "The config states no dtype; bfloat16 is assumed."
+
+
+def _first_word(value: Any) -> str | None:
+    return value[0] if isinstance(value, list) and value and isinstance(value[0], str) else None
 
 
 def _context(words: Words) -> int | None:
@@ -173,6 +184,8 @@ def describe(config: Mapping[str, Any], source: Source, assume_plain_attention: 
     assume_plain_attention: an unknown architecture is taken as plain full attention from the sizes that the config names;
     `Model.assumption` then says so. Errors: UnsupportedArchitecture, ConfigError.
     """
+    if not all(isinstance(key, str) for key in config):
+        raise ConfigError("a config's keys must be words", field="config")
     assumption = None
     cross, family = False, None
     try:
@@ -189,7 +202,6 @@ def describe(config: Mapping[str, Any], source: Source, assume_plain_attention: 
         words, layers, views = _plain(config)
         assumption = f"Treated as plain attention at the user's own risk, because {error.message}."
     dtype, note = _dtype(config, words)
-    architectures = config.get("architectures")
     heads = words.first("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads", "num_heads")
     hidden = words.first("hidden_size", "d_model", "n_embd")
     notes = [text for text in (note, _no_cache_note(family)) if text]
@@ -202,10 +214,11 @@ def describe(config: Mapping[str, Any], source: Source, assume_plain_attention: 
         max_context=_context(words),
         hidden_size=hidden if isinstance(hidden, int) else 0,
         attention_heads=heads if isinstance(heads, int) else 0,
-        architecture=architectures[0] if isinstance(architectures, list) and architectures else None,
+        architecture=_first_word(config.get("architectures")),
         weights=_weights(words, config, layers),
         engine_layers=views,
         cache_rules=_cache_rules(family, words) if family else {},
+        config=config,
         assumption=assumption,
         notes=tuple(notes),
     )
@@ -291,9 +304,10 @@ def _exists(path: Path) -> bool:
 def _read_path(path: Path, assume: bool) -> Model:
     target = path / "config.json" if path.is_dir() else path
     try:
-        if target.stat().st_size > _MAX_CONFIG_BYTES:
-            raise ConfigError(f"{target} is larger than 4 MiB; a config.json is a few kilobytes", field="config")
-        text = target.read_bytes()
+        if not target.is_file():  # a device or a pipe could be read for ever
+            raise InputError(f"{path} is not a config.json, or a folder that has one", field="model")
+        with target.open("rb") as file:
+            text = file.read(_MAX_CONFIG_BYTES + 1)
     except OSError as error:
         raise InputError(f"{target} cannot be read: {error.strerror}", field="model") from None
     return describe(parse_config(text, str(target)), Source("path", path.name or str(path)), assume)

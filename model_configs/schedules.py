@@ -20,8 +20,8 @@ from collections.abc import Callable
 from typing import Any
 
 from model_configs.families import Family
-from model_configs.words import Words
-from planner.errors import ConfigError
+from model_configs.words import Words, layer_numbers
+from planner.errors import ConfigError, shown
 
 FULL, SLIDING, CHUNKED, LINEAR = "full_attention", "sliding_attention", "chunked_attention", "linear_attention"
 _SLIDES = {SLIDING, "local_attention"}
@@ -60,7 +60,7 @@ def window_of(family: Family, words: Words) -> int | None:
     if value is None or value == 0:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ConfigError(f"the sliding window is {value!r}; it must be a whole number or null", field="sliding_window")
+        raise ConfigError(f"the sliding window is {shown(value)}; it must be a whole number or null", field="sliding_window")
     window: int = value // divide + plus
     if spec.get("halve_if") and (words.get(spec["halve_if"]) == "all" or words.flag(spec["halve_if"], "all", "vision")):
         return window // 2 + 1
@@ -83,7 +83,7 @@ def layer_words(family: Family, words: Words, depth: int | None, window: int | N
 
 def _given(family: Family, words: Words, given: list[Any], depth: int | None) -> list[str] | None:
     if not all(isinstance(word, str) for word in given):
-        raise ConfigError(f"the list of layer kinds has entries that are not words: {given!r:.80}", field=family.lists[0])
+        raise ConfigError(f"the list of layer kinds has entries that are not words: {shown(given)}", field=family.lists[0])
     if depth is None or len(given) == depth:
         return given
     if len(given) < depth:
@@ -114,15 +114,13 @@ def _fill(family: Family, words: Words, depth: int) -> list[str]:
     schedule, layers = family.schedule, range(depth)
     word, other = schedule.get("word", FULL), schedule.get("other", SLIDING)
     if "flags" in schedule:
-        flags = words.numbers(schedule["flags"])
-        if not flags:
+        flags = words.flags(schedule["flags"], depth)
+        if flags is None:
             interval = words.number(schedule["period"])
             flags = [(i + 1) % interval != 0 for i in layers]
-        if len(flags) < depth:
-            raise ConfigError(f"{schedule['flags']} has {len(flags)} entries for {depth} layers", field=schedule["flags"])
-        return [schedule["one"] if flag else schedule["zero"] for flag in flags[:depth]]
+        return [schedule["one"] if flag else schedule["zero"] for flag in flags]
     if "at_indices" in schedule:
-        indices = words.numbers(schedule["at_indices"])
+        indices = words.indices(schedule["at_indices"], depth)
         if indices is None and "none" in schedule:
             return [schedule["none"]] * depth
         return [word if i in (indices or ()) else other for i in layers]
@@ -135,11 +133,13 @@ def _fill(family: Family, words: Words, depth: int) -> list[str]:
         default = schedule.get("default")
         default = default.get(words.model_type) if isinstance(default, dict) else default
         period: Any = pick(words, schedule["every"]) or default
-        if isinstance(period, str):  # "LLLG": a pattern spelled out, G for global
+        if isinstance(period, str) and period and set(period) <= {"L", "G"}:  # "LLLG": spelled out, G for global
             return [word if period[i % len(period)] == "G" else other for i in layers]
-        if not isinstance(period, int) or period < 1:
-            raise ConfigError(f"the period of the attention pattern is {period!r}; it must be a whole number", field="pattern")
+        if isinstance(period, bool) or not isinstance(period, int) or period < 1:
+            raise ConfigError(f"the period of the layer pattern is {shown(period)}; it must be a whole number", field="pattern")
         at: Any = pick(words, schedule["at"]) if "at" in schedule else period - 1
+        if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at < period:
+            raise ConfigError(f"the offset of the attention pattern is {shown(at)} of {period}", field=str(schedule["at"]))
         if schedule.get("from_end"):
             return [word if (depth - 1 - i) % period == 0 else other for i in layers]
         return [word if i % period == at else other for i in layers]
@@ -158,8 +158,11 @@ def _cohere2_moe(words: Words, depth: int | None) -> list[str]:
 
 
 def _sparse_attention_freq(words: Words, depth: int | None) -> list[str]:
-    flags = pick(words, "sparse_attention_config.sparse_attention_freq") or []
-    return ["minimax_m3_sparse" if i < len(flags) and flags[i] else FULL for i in range(depth or 0)]
+    flags = pick(words, "sparse_attention_config.sparse_attention_freq")
+    if flags is None:
+        return [FULL] * (depth or 0)
+    given = Words(words.model_type, {"sparse_attention_freq": flags}).flags("sparse_attention_freq", depth or 0) or []
+    return ["minimax_m3_sparse" if flag else FULL for flag in given]
 
 
 def _compress_ratios(words: Words, depth: int | None) -> list[str]:
@@ -176,7 +179,11 @@ def _compress_ratios(words: Words, depth: int | None) -> list[str]:
 def _full_attn_layers(words: Words, depth: int | None) -> list[str]:
     """Kimi Linear: the list counts layers from 1; default full at every fourth layer after the first."""
     full = pick(words, "linear_attn_config.full_attn_layers")
-    indices = {i - 1 for i in full} if full is not None else {i for i in range(1, depth or 0) if i % 4 == 0}
+    indices = (
+        layer_numbers(full, "full_attn_layers", depth or 0, first=1)
+        if full is not None
+        else {i for i in range(1, depth or 0) if i % 4 == 0}
+    )
     return [FULL if i in indices else LINEAR for i in range(depth or 0)]
 
 
@@ -187,12 +194,16 @@ def _nemotron_h(words: Words, depth: int | None) -> list[str]:
     if pattern is None:
         return [LINEAR, "moe", FULL, "moe"]
     if not isinstance(pattern, str) or set(pattern) - set(names):
-        raise ConfigError(f"hybrid_override_pattern is {pattern!r:.60}; it may hold only M, *, - and E", field="hybrid_override_pattern")
+        raise ConfigError(
+            f"hybrid_override_pattern is {shown(pattern)}; it may hold only M, *, - and E", field="hybrid_override_pattern"
+        )
     return [names[letter] for letter in pattern if names[letter]]
 
 
 def _zamba(words: Words, depth: int | None) -> list[str]:
     period, offset = words.number("attn_layer_period"), words.number("attn_layer_offset", minimum=0)
+    if offset >= period:
+        raise ConfigError(f"attn_layer_offset is {offset} of a period of {period}", field="attn_layer_offset")
     tail = ["hybrid" if j % period == offset else LINEAR for j in range(max(0, (depth or 0) - 3))]
     return [LINEAR, LINEAR, "hybrid", *tail][:depth]
 
@@ -208,19 +219,22 @@ def _olmo_hybrid(words: Words, depth: int | None) -> list[str]:
 
 
 def _attn_layers(words: Words, depth: int | None) -> list[str]:
-    return [str(kind) for kind in words.numbers("attn_layers") or ()]
+    kinds = words.numbers("attn_layers") or []
+    if not all(kind in ("local", "lsh") for kind in kinds):
+        raise ConfigError(f"attn_layers is {shown(kinds)}; it may name local and lsh layers", field="attn_layers")
+    return kinds
 
 
 def _attn_type_list(words: Words, depth: int | None) -> list[str]:
-    kinds = words.numbers("attn_type_list")
-    if kinds is None or len(kinds) < (depth or 0):
+    kinds = words.flags("attn_type_list", depth or 0)
+    if kinds is None:
         raise ConfigError(f"attn_type_list must say 0 or 1 for each of {depth} layers", field="attn_type_list")
-    return [FULL if kind else LINEAR for kind in kinds[:depth]]
+    return [FULL if kind else LINEAR for kind in kinds]
 
 
 def _inkling(words: Words, depth: int | None) -> list[str]:
     """Every sixth layer attends to everything, unless local_layer_ids lists those that do not."""
-    local = words.numbers("local_layer_ids")
+    local = words.indices("local_layer_ids", depth or 0)
     slides = [i in local if local is not None else (i + 1) % 6 != 0 for i in range(depth or 0)]
     return ["hybrid_sliding" if slide else "hybrid" for slide in slides]
 

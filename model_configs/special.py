@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from model_configs.schedules import pick
-from model_configs.words import Words, whole
+from model_configs.words import Words, share, whole
 from planner.errors import ConfigError
 from planner.layers import Compressed, Cross, Full, Hidden, IndexKeys, Latent, Layer, Sliding, State, Tensor
 
@@ -29,8 +29,8 @@ def image_cross_layers(words: Words, layers: Layers) -> Layers:
     """Mllama: the layers in cross_attention_layers keep the images' positions instead of the text's."""
     if words.model_type != "mllama_text_model":
         return layers
-    cross = words.numbers("cross_attention_layers")
-    cross = list(range(3, 40, 5)) if cross is None else cross
+    cross = words.indices("cross_attention_layers", 10_000)  # a shorter model keeps the whole list
+    cross = set(range(3, 40, 5)) if cross is None else cross
     return tuple(
         replace(layer, caches=tuple(Cross(c.kv_heads, c.k_dim, c.v_dim) for c in layer.caches if isinstance(c, Full)))
         if i in cross
@@ -74,10 +74,11 @@ def nemotron_nas(words: Words, layers: Layers) -> Layers:
         elif not isinstance(group, int) or group < 1:
             raise ConfigError("a block keeps attention but does not say n_heads_in_group", field="block_configs")
         else:
-            kept = layer.with_kv_heads(whole(heads // group, "num_attention_heads / n_heads_in_group", words.model_type))
+            kept = layer.with_kv_heads(share(heads, group, "num_attention_heads / n_heads_in_group"))
             if attention.get("window_length"):
                 window = whole(attention["window_length"], "window_length", words.model_type)
-                kept = Layer(tuple(Sliding(c.kv_heads, c.k_dim, c.v_dim, window=window) for c in kept.caches if isinstance(c, Full)))
+                full = [c for c in kept.caches if isinstance(c, Full)]
+                kept = Layer(tuple(Sliding(c.kv_heads, c.k_dim, c.v_dim, window=window) for c in full))
             found.append(kept)
     return tuple(found)
 
@@ -101,7 +102,8 @@ def dory(words: Words, layers: Layers) -> Layers:
     middle = words.number("n_recurrent_layers", minimum=0, default=rest) // step
     if words.get("recurrent_kv_cache_mode") == "last_loop":
         return layers
-    return _repeated(layers, layers[first : first + middle], words.number("n_recurrent_loops", default=2) - 1, "n_recurrent_loops")
+    loops = words.number("n_recurrent_loops", default=2)
+    return _repeated(layers, layers[first : first + middle], loops - 1, "n_recurrent_loops")
 
 
 def hrm_text(words: Words, layers: Layers) -> Layers:
@@ -125,14 +127,15 @@ def inkling_loop(words: Words, layers: Layers) -> Layers:
 
 def mistral_large4(words: Words, layers: Layers) -> Layers:
     """Layers without rope cache no rotated key; a layer whose kv_source is another one keeps only its index keys."""
-    rope, sources = words.numbers("no_rope_layers"), words.numbers("kv_source_layers")
-    for name, given in (("no_rope_layers", rope), ("kv_source_layers", sources)):
-        if given and (len(given) < len(layers) or not all(isinstance(i, int) for i in given)):
-            raise ConfigError(f"{name} must give a whole number for each of {len(layers)} layers", field=name)
+    rope, sources = words.flags("no_rope_layers", len(layers)), words.numbers("kv_source_layers")
+    if sources and not (
+        len(sources) >= len(layers) and all(isinstance(j, int) and 0 <= j <= i and sources[j] == j for i, j in enumerate(sources))
+    ):
+        raise ConfigError("kv_source_layers must name, for each layer, itself or an earlier layer", field="kv_source_layers")
     found = []
     for i, layer in enumerate(layers):
         caches = layer.caches
-        if (rope[i] == 0) if rope else (i + 1) % 4 == 0:
+        if not rope[i] if rope else (i + 1) % 4 == 0:
             caches = tuple(replace(c, qk_rope_head_dim=0) if isinstance(c, Latent) else c for c in caches)
         shares = None
         if sources and sources[i] != i:
@@ -143,7 +146,7 @@ def mistral_large4(words: Words, layers: Layers) -> Layers:
 
 def per_layer_embeddings(words: Words, layers: Layers) -> Layers:
     """Qwen4: layers with per-layer embeddings (numbered from 1) add a convolution state and an n-gram context."""
-    numbered = words.numbers("ple_layer_ids") or []
+    numbered = words.indices("ple_layer_ids", len(layers), first=1)
     if not numbered:
         return layers
     ngram = words.number("ngram_size")
@@ -155,7 +158,7 @@ def per_layer_embeddings(words: Words, layers: Layers) -> Layers:
             Tensor("n-gram context", (ngram - 1,), "int64"),
         ),
     )
-    return tuple(replace(x, caches=(*x.caches, extra)) if i + 1 in numbered else x for i, x in enumerate(layers))
+    return tuple(replace(x, caches=(*x.caches, extra)) if i in numbered else x for i, x in enumerate(layers))
 
 
 def deepseek_v4(words: Words, layers: Layers) -> Layers:

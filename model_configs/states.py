@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from model_configs.schedules import pick
-from model_configs.words import Words, whole
-from planner.errors import ConfigError
+from model_configs.words import Words, share, whole
+from planner.errors import ConfigError, shown
 from planner.layers import State, Tensor
 from planner.units import round_up
 
@@ -48,11 +48,6 @@ def _conv(channels: int, kernel: int) -> Tensor:
     return Tensor("convolution state", (channels, kernel))
 
 
-def _share(width: int, heads: int, s: Sizes) -> int:
-    """Each head's part of a width. ConfigError when there are more heads than that."""
-    return whole(width // heads, "width of a state head", s.words.model_type)
-
-
 def mamba1(s: Sizes) -> list[Tensor]:
     """conv [inner, kernel] in the model's dtype, recurrent [inner, state] float32; inner is given, else expand x hidden."""
     inner = s.number("inner") if s.has("inner") else s.number("expand") * s.hidden
@@ -62,7 +57,7 @@ def mamba1(s: Sizes) -> list[Tensor]:
 def zamba1(s: Sizes) -> list[Tensor]:
     """Mamba 1 in heads: recurrent [heads, inner / heads, state]."""
     inner, heads = s.number("expand") * s.hidden, s.number("heads")
-    return [_conv(inner, s.number("conv")), _matrix(heads, _share(inner, heads, s), s.number("size"))]
+    return [_conv(inner, s.number("conv")), _matrix(heads, share(inner, heads, "heads of the state"), s.number("size"))]
 
 
 def mamba2(s: Sizes) -> list[Tensor]:
@@ -76,7 +71,7 @@ def mamba2(s: Sizes) -> list[Tensor]:
     else:
         inner = s.number("expand") * s.hidden if "expand" in s.names else heads * s.number("head_dim")
     auto = pick(s.words, s.names.get("head_dim")) in (None, "auto")
-    head_dim = _share(inner, heads, s) if auto else s.number("head_dim")
+    head_dim = share(inner, heads, "heads of the state") if auto else s.number("head_dim")
     return [_conv(inner + 2 * s.number("groups") * size, s.number("conv")), _matrix(heads, head_dim, size)]
 
 
@@ -133,7 +128,7 @@ def rwkv4(s: Sizes) -> list[Tensor]:
 def rwkv5(s: Sizes) -> list[Tensor]:
     """Two shifted hidden vectors in the model's dtype, one float32 matrix [heads, head_size, head_size]."""
     size = s.words.number("head_size", default=64)
-    return [Tensor("shift", (2, s.hidden)), _matrix(_share(s.hidden, size, s), size, size)]
+    return [Tensor("shift", (2, s.hidden)), _matrix(share(s.hidden, size, "head_size"), size, size)]
 
 
 def xlstm(s: Sizes) -> list[Tensor]:
@@ -143,8 +138,8 @@ def xlstm(s: Sizes) -> list[Tensor]:
         factor = s.words.first(name)
         factor = default if factor is None else factor
         if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor <= 1024:
-            raise ConfigError(f"{name} is {factor!r:.60}; it must be a number above 0", field=name, value=factor)
-        widths.append(_share(round_up(int(s.hidden * factor), 64), heads, s))
+            raise ConfigError(f"{name} is {shown(factor)}; it must be a number above 0", field=name, value=factor)
+        widths.append(share(round_up(int(s.hidden * factor), 64), heads, name))
     qk, v = widths
     return [Tensor("C", (heads, qk, v)), Tensor("n", (heads, qk)), Tensor("m", (heads, 1))]
 

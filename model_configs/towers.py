@@ -1,7 +1,7 @@
 """Weights of a model's vision and audio towers, and of what joins them to the decoder.
 
-A tower of a known type is computed from its own config. Any other is estimated: twice the matrices of a ViT of its sizes,
-because joints and extra layers are what is not known.
+A tower of a known type is computed from its own config. Any other is estimated: twice the matrices of a ViT of its
+sizes, because joints and extra layers are what is not known.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from model_configs.words import Words
 _DECODER_KEYS = ("text_config", "language_config", "llm_config", "decoder", "generator", "thinker_config", "llm_cfg")
 #: What a tower of unknown size is taken for: Qwen's, among the largest in use.
 _UNSIZED_TOWER = 700_000_000
+_JOINT = "two square matrices of the decoder's width"
 #: Keys under which configs keep a tower's own config.
-_VISION_KEYS = ("vision_config", "vision_tower_config", "visual", "image_config", "vit_config", "vision_encoder", "img_processor")
+_VISION_KEYS = (
+    "vision_config", "vision_tower_config", "visual", "image_config", "vit_config", "vision_encoder", "img_processor",
+)  # fmt: skip
 _AUDIO_KEYS = ("audio_config", "audio_encoder", "encoder_config", "speech_config", "audio_encoder_config")
 
 
@@ -31,54 +34,61 @@ class Tower:
     source: str
 
 
+def architecture(root: Mapping[str, Any]) -> str:
+    """The class that the file names first, or nothing."""
+    names = root.get("architectures")
+    return str(names[0]) if isinstance(names, list) and names else ""
+
+
 def towers(root: Mapping[str, Any], decoder_width: int) -> Iterator[Tower]:
     """The towers and the projector of a config; none for a model of text alone.
 
     root: the whole config.json. decoder_width: the decoder's hidden size, which projectors end in.
     """
-    outer = root.get("thinker_config") if isinstance(root.get("thinker_config"), Mapping) else root
-    assert isinstance(outer, Mapping)
-    row = family("composites", str(outer.get("model_type")))
-    architecture = str((root.get("architectures") or [""])[0])
-    if row is not None and row["text_class"] and architecture.endswith("ForCausalLM"):
-        return  # the class that has the decoder alone
-    parts_named = any(isinstance(outer.get(key), Mapping) for key in _DECODER_KEYS)
-    joined = Scope(Words(str(outer.get("model_type")), outer), row or {}, {"th": decoder_width})
+    thinker = root.get("thinker_config")
+    outer: Mapping[str, Any] = thinker if isinstance(thinker, Mapping) else root
+    row = family("composites", str(outer.get("model_type"))) or {}
+    if row.get("text_class") and architecture(root).endswith("ForCausalLM"):
+        return
+    joined = Scope(Words(str(outer.get("model_type")), outer), row, {"th": decoder_width})
     widths: dict[str, Any] = {"vh": 0, "ah": 0}
     for name, short, keys in (("vision", "vh", _VISION_KEYS), ("audio", "ah", _AUDIO_KEYS)):
         config = next((outer[key] for key in keys if isinstance(outer.get(key), Mapping)), None)
-        default = row.get(name) if row else None
-        if config is None and (not default or (row or {}).get("optional")):
+        default = row.get(name)
+        if config is None and (not default or row.get("optional")):
             continue
         model_type = str((config or {}).get("model_type") or default)
-        if default and model_type not in table()["towers"] and not (row or {}).get("any_tower"):
+        if default and model_type not in table()["towers"] and not row.get("any_tower"):
             model_type = str(default)  # the class reads this part as its own type, whatever it is called
-        tower, width = _tower(name, model_type, config or (row or {}).get("vision_words") or {}, joined)
-        widths[short] = width.get("out")
-        widths[f"{name}_f"] = width.get("f")
+        tower, width = _tower(name, model_type, config or row.get("vision_words") or {}, joined)
+        widths |= {short: width.get("out"), f"{name}_f": width.get("f")}
         yield tower
-    if row is not None and row["projector"]:
+    found = widths["vh"] != 0 or widths["ah"] != 0
+    if row.get("projector"):
         yield _projector(joined.inside(**widths), decoder_width)
-    elif row is None and (widths["vh"] or widths["ah"]):
-        part = Part("multi_modal_projector", (2 * decoder_width * decoder_width,))
-        yield Tower("projector", (part,), False, "estimate: two square matrices of the decoder's width")
+    elif not row and found:
+        yield Tower("projector", (_joint(decoder_width),), False, f"estimate: {_JOINT}")
     others = [*_others(outer), *(_others(root) if outer is not root else ())]
     yield from others
-    if row is None and parts_named and not others and not widths["vh"] and not widths["ah"]:
+    if not row and not others and not found and any(isinstance(outer.get(key), Mapping) for key in _DECODER_KEYS):
         part = Part("other", (_UNSIZED_TOWER,))
         yield Tower("other parts", (part,), False, f"estimate: {outer.get('model_type')} has parts without a rule")
 
 
+def _joint(width: int) -> Part:
+    return Part("multi_modal_projector", (2 * width * width,))
+
+
 def _others(outer: Mapping[str, Any]) -> Iterator[Tower]:
-    """Parts of a model that are neither decoder nor tower (a talker, a second encoder), by the sizes in their config."""
+    """Parts that are neither decoder nor tower (a talker, a second encoder), by the sizes in their config."""
     for key, config in outer.items():
         if key in _DECODER_KEYS or key in _VISION_KEYS or key in _AUDIO_KEYS or not isinstance(config, Mapping):
             continue
         inner = config.get("text_config")
         config = inner if isinstance(inner, Mapping) else config
         try:
-            name = key.removesuffix("_config")
-            yield _counted(name, key, config, family("towers", "unknown") or {}, 1, f"estimate: twice a ViT of {key}'s size")[0]
+            name, why = key.removesuffix("_config"), f"estimate: twice a ViT of {key}'s size"
+            yield _counted(name, key, config, family("towers", "unknown") or {}, 1, why)[0]
         except CANNOT:
             continue  # not a part with weights of its own: positions, quantisation, generation
 
@@ -87,8 +97,7 @@ def _projector(scope: Scope, width: int) -> Tower:
     try:
         return Tower("projector", tuple(scope.parts(scope["projector"], "multi_modal_projector.")), True, "")
     except CANNOT as reason:
-        part = Part("multi_modal_projector", (2 * width * width,))
-        return Tower("projector", (part,), False, f"estimate: two square matrices of the decoder's width: {reason}")
+        return Tower("projector", (_joint(width),), False, f"estimate: {_JOINT}: {reason}")
 
 
 def _tower(name: str, model_type: str, config: Mapping[str, Any], joined: Scope) -> tuple[Tower, Mapping[str, Any]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
-from planner.errors import ConfigError
+from planner.errors import ConfigError, shown
 
 
 @functools.cache
@@ -29,12 +29,29 @@ def whole(value: Any, name: str, model_type: str, minimum: int = 1) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**31:
-        said = "is missing from" if value is None else f"is {value!r:.60} in"
+        said = "is missing from" if value is None else f"is {shown(value)} in"
         raise ConfigError(
             f"{name} {said} the config of this {model_type} model; it must be a whole number of at least {minimum}",
             field=name, value=value,
         )  # fmt: skip
     return value
+
+
+def share(width: int, heads: int, name: str) -> int:
+    """Each of `heads` equal parts of a width. ConfigError when it does not divide."""
+    if width < heads or width % heads:
+        raise ConfigError(f"{name}: {width} does not divide into {heads} equal parts", field=name)
+    return width // heads
+
+
+def layer_numbers(value: Any, name: str, depth: int, first: int = 0) -> set[int]:
+    """A list of layer numbers that count from `first`, as numbers from 0. ConfigError when one is not a layer."""
+    right = isinstance(value, list | tuple) and all(
+        isinstance(i, int) and not isinstance(i, bool) and first <= i < depth + first for i in value
+    )
+    if not right:
+        raise ConfigError(f"{name} is {shown(value)}; it must list layers from {first} to {depth + first - 1}", field=name)
+    return {i - first for i in value}
 
 
 class Words(Mapping[str, Any]):
@@ -78,7 +95,7 @@ class Words(Mapping[str, Any]):
     def at(self, overrides: Mapping[str, Any]) -> Words:
         """The words of one layer, where `per_layer_config` overrides some; what is read counts for both."""
         if not isinstance(overrides, Mapping):
-            raise ConfigError(f"per_layer_config has {overrides!r}; it must map words to values", field="per_layer_config")
+            raise ConfigError(f"per_layer_config has {shown(overrides)}; it must map words to values", field="per_layer_config")
         other = copy.copy(self)
         other._layers = (overrides, *self._layers)
         return other
@@ -105,7 +122,7 @@ class Words(Mapping[str, Any]):
         if value is None or (isinstance(value, str) and value in also):
             return False
         if not isinstance(value, bool) and value not in (0, 1):
-            raise ConfigError(f"{key} is {value!r:.60} in the config; it must be true or false", field=key, value=value)
+            raise ConfigError(f"{key} is {shown(value)} in the config; it must be true or false", field=key, value=value)
         return bool(value)
 
     def numbers(self, key: str) -> list[Any] | None:
@@ -114,5 +131,19 @@ class Words(Mapping[str, Any]):
         if value is None:
             return None
         if not isinstance(value, list | tuple):
-            raise ConfigError(f"{key} is {value!r} in the config; it must be a list", field=key, value=value)
+            raise ConfigError(f"{key} is {shown(value)} in the config; it must be a list", field=key, value=value)
         return list(value)
+
+    def flags(self, key: str, depth: int) -> list[bool] | None:
+        """A 0 or 1 for each of `depth` layers under `key`; None when absent, null or empty. ConfigError otherwise."""
+        value = self.numbers(key)
+        if not value:
+            return None
+        if len(value) < depth or not all(isinstance(entry, int) and entry in (0, 1) for entry in value):
+            raise ConfigError(f"{key} must give 0 or 1 for each of {depth} layers", field=key)
+        return [bool(entry) for entry in value[:depth]]
+
+    def indices(self, key: str, depth: int, first: int = 0) -> set[int] | None:
+        """Layer numbers under `key`, counted from `first` in the file and from 0 here; None when absent or null."""
+        value = self.get(key)
+        return None if value is None else layer_numbers(value, key, depth, first)

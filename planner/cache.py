@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from planner.dtypes import FIXED_BYTES, StorageFormat, storage_format
-from planner.errors import InputError
+from planner.errors import InputError, shown
 from planner.layers import Cross, Layer, LayerCache, ReferenceSliding, Tensor
 from planner.model import Model
 
@@ -80,7 +80,7 @@ class CacheBytes:
 def check_count(value: object, name: str, minimum: int = 0) -> int:
     """A whole number of at least `minimum`. InputError naming `name` otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= MAX_COUNT:
-        raise InputError(f"{name} is {value!r}; it must be a whole number from {minimum} to {MAX_COUNT:,}", field=name)
+        raise InputError(f"{name} is {shown(value)}; it must be a whole number from {minimum} to {MAX_COUNT:,}", field=name)
     return value
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.errors import InputError
+from planner.errors import InputError, shown
 from planner.units import ceil_div
 
 
@@ -54,5 +54,5 @@ def storage_format(name: str) -> StorageFormat:
     """The format called `name` (common short names too). InputError naming the known ones otherwise."""
     key = _SPELLINGS.get(name.lower(), name.lower()) if isinstance(name, str) else ""
     if key not in FORMATS:
-        raise InputError(f"{name!r} is not a KV dtype; it is one of {', '.join(FORMATS)}", field="kv_cache_dtype")
+        raise InputError(f"{shown(name)} is not a KV dtype; it is one of {', '.join(FORMATS)}", field="kv_cache_dtype")
     return FORMATS[key]

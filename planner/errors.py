@@ -22,6 +22,15 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 
+def shown(value: object, length: int = 60) -> str:
+    """A value as a message may carry it: its repr, cut; a number too long to print is said to be one."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"a {type(value).__name__} too large to print"
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 class PlannerError(Exception):
     """The root: catch this to report any failure in one line."""
 

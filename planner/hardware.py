@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from planner.errors import InputError
+from planner.errors import InputError, shown
 from planner.units import GB, GIB, MIB, parse_bytes
 
 
@@ -80,4 +80,4 @@ def gpu(name: str) -> Gpu:
         return Gpu("custom", f"custom, {name.strip()}", "", size, None, "nominal", "given by the person")
     near = [i for i in known if key and key in i][:6]
     hint = f"; did you mean {', '.join(near)}?" if near else "; `python -m planner gpus` lists them, or give an amount like 96GiB"
-    raise InputError(f"no accelerator is called {name!r}{hint}", field="gpu")
+    raise InputError(f"no accelerator is called {shown(name)}{hint}", field="gpu")

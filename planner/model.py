@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from planner.layers import Layer
 from planner.weights import Weights
@@ -33,6 +33,7 @@ class Model:
     that reads the same config differently, by engine name. dtype: the checkpoint's own, the default of caches.
     max_context: positions the config allows, None where it states no limit. cache_rules: what transformers does with
     this model's cache that others don't have (a refused implementation with its reason, or a cache class of its own).
+    config: the whole config that it was read from, for the words that only an engine's own rules ask for.
     assumption: set when the person asked to treat an unknown architecture as plain attention.
     """
 
@@ -48,6 +49,7 @@ class Model:
     weights: Weights | None = None
     engine_layers: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
     cache_rules: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     assumption: str | None = None
     notes: tuple[str, ...] = ()
 

@@ -6,7 +6,7 @@ from typing import cast
 
 from planner.engines import transformers
 from planner.engines.base import Engine, EngineSettings
-from planner.errors import InputError
+from planner.errors import InputError, shown
 
 ENGINES: dict[str, Engine] = {"transformers": cast(Engine, transformers)}
 
@@ -14,7 +14,7 @@ ENGINES: dict[str, Engine] = {"transformers": cast(Engine, transformers)}
 def engine(name: str) -> Engine:
     """The engine called `name`. InputError naming the known ones otherwise."""
     if name not in ENGINES:
-        raise InputError(f"{name!r} is not an engine that the planner knows; it is one of {', '.join(ENGINES)}", field="engine")
+        raise InputError(f"{shown(name)} is not a known engine; it is one of {', '.join(ENGINES)}", field="engine")
     return ENGINES[name]
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from planner.cache import CacheBytes
-from planner.errors import InputError
+from planner.errors import InputError, shown
 from planner.model import Model
 
 
 class EngineSettings(BaseModel):
     """An engine's settings under its own flag names. Unknown names and values of a wrong type are InputError."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -22,7 +23,39 @@ class EngineSettings(BaseModel):
         except ValidationError as error:
             problem = error.errors()[0]
             name = ".".join(str(step) for step in problem["loc"]) or "settings"
-            raise InputError(f"{name}: {problem['msg']} (given {problem.get('input')!r:.60})", field=name) from None
+            raise InputError(f"{name}: {problem['msg']} (given {shown(problem.get('input'))})", field=name) from None
+
+
+@dataclass(frozen=True)
+class PoolGroup:
+    """Layers that share one block table: which, of which kind, and the bytes of one of their blocks in one layer."""
+
+    kind: str
+    layers: tuple[int, ...]
+    block_size: int
+    page_bytes: int
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What an engine makes of a memory budget on one GPU; names are those of the engine's own log.
+
+    fits: one request of max_model_len fits. num_blocks: blocks of the pool. bytes_per_block: of the binding pipeline stage.
+    tokens: the "KV cache size" that the engine prints. max_concurrency: requests of max_model_len at once.
+    max_model_len: as asked, or the largest that fits where it was to be solved.
+    """
+
+    fits: bool
+    num_blocks: int
+    bytes_per_block: int
+    tokens: int
+    max_concurrency: float
+    max_model_len: int
+    blocks_per_request: int = 0
+    bytes_per_block_by_stage: tuple[int, ...] = ()
+    groups: tuple[PoolGroup, ...] = ()
+    warnings: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 class Engine(Protocol):

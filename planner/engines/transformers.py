@@ -174,8 +174,8 @@ def _quantized_rule(settings: Settings) -> str:
     if settings.backend == "fp8":
         return "as fp8: 1 byte an element and one float32 scale for keys and for values"
     return (
-        f"as {settings.backend} {settings.nbits}-bit: groups of {settings.q_group_size} with a scale and a zero point in the model's"
-        f" dtype, and fewer than {settings.residual_length} newest positions in full precision"
+        f"as {settings.backend} {settings.nbits}-bit: groups of {settings.q_group_size} with a scale and a zero point in the"
+        f" model's dtype, and fewer than {settings.residual_length} newest positions in full precision"
     )
 
 
