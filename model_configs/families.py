@@ -55,10 +55,12 @@ class Family:
 
 @dataclass(frozen=True)
 class Composite:
-    """A model whose decoder is a part of its config; `defaults` are what the decoder has when the file leaves it out."""
+    """A model whose decoder is a part of its config; `defaults` are what the decoder has when the file leaves it out,
+    and, where it `merges` them, for each word that a given part leaves out."""
 
     decoder: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    merges: bool = False
     cross: bool = False
     inside: str | None = None
     reads: Mapping[str, str] = field(default_factory=dict)

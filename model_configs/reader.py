@@ -121,7 +121,10 @@ def decoder(config: Mapping[str, Any]) -> Words:
         if inner not in table().composites and inner in class_defaults():
             raise _unknown(part, part.get("model_type"))
         inner = composite.decoder  # a text part of a type that transformers does not know reads as the wrapper's own
-    return Words(inner, part, composite.defaults) if inner == composite.decoder else Words(inner, part)
+    # A part that is there is built by its own class; the wrapper's defaults are those of a part that is not.
+    absent = part is config and not any(name in config for name in ("hidden_size", "num_hidden_layers"))
+    defaults = composite.defaults if absent or composite.merges else {}
+    return Words(inner, part, defaults)
 
 
 def _check_words(family: Family, words: Words, config: Mapping[str, Any]) -> None:
