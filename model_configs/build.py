@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from model_configs.families import Family, table
-from model_configs.schedules import layer_words, pick, window_of
+from model_configs.schedules import layer_words, pick, window_of, word_of
 from model_configs.special import FINISH, check_depth
 from model_configs.states import STYLES_OF_ATTENTION, Sizes, state_of
 from model_configs.words import Words, whole
-from planner.errors import ConfigError, UnsupportedArchitecture
+from planner.errors import ConfigError, UnsupportedArchitecture, shown
 from planner.layers import (
     Chunked,
     Compressed,
@@ -46,11 +46,6 @@ def _per_layer(words: Words, depth: int) -> dict[int, Any]:
     return {int(i): values for i, values in overrides.items()}
 
 
-def _name(spec: Any) -> str:
-    spec = spec.get("words", "?") if isinstance(spec, Mapping) else spec
-    return str(spec[0] if isinstance(spec, list | tuple) else spec)
-
-
 def _kv_heads(spec: Any, words: Words, heads: int) -> int:
     if spec == "heads":
         return heads
@@ -64,7 +59,7 @@ def _kv_heads(spec: Any, words: Words, heads: int) -> int:
             return _kv_heads(("num_key_value_heads",), words, heads)
         spec = spec["words"]
     value = pick(words, spec)
-    return heads * times if value is None else whole(value, _name(spec), words.model_type) * times
+    return heads * times if value is None else whole(value, word_of(spec), words.model_type) * times
 
 
 def by_word(family: Family, words: Words, word: str) -> Mapping[str, Any]:
@@ -75,23 +70,23 @@ def by_word(family: Family, words: Words, word: str) -> Mapping[str, Any]:
 def shape_of(family: Family, words: Words, word: str) -> Shape:
     """Head counts and widths on a layer of this word. ConfigError when the config does not determine them."""
     special = by_word(family, words, word)
-    heads = whole(pick(words, special.get("heads", family.heads)), _name(family.heads), words.model_type)
+    heads = whole(pick(words, special.get("heads", family.heads)), word_of(family.heads), words.model_type)
     kv_heads = _kv_heads(special.get("kv_heads", family.kv_heads), words, heads)
     if heads % kv_heads:
         raise ConfigError(
             f"{kv_heads} KV heads cannot be shared out among {heads} query heads in this {words.model_type} config",
-            field=_name(special.get("kv_heads", family.kv_heads)),
+            field=word_of(special.get("kv_heads", family.kv_heads)),
         )
     spec = special.get("head_dim", family.head_dim)
     width = None if spec == "derived" else pick(words, spec)
     hidden = pick(words, family.hidden)
     if width is None:
-        hidden = whole(hidden, _name(family.hidden), words.model_type)
+        hidden = whole(hidden, word_of(family.hidden), words.model_type)
         # Rounded down where it does not divide, as the model classes do.
         width = hidden * family.hidden_x // heads
-    width = whole(width, _name(spec), words.model_type)
+    width = whole(width, word_of(spec), words.model_type)
     v_dim = pick(words, family.v_head_dim) if family.v_head_dim else None
-    v_dim = width if v_dim is None else whole(v_dim, _name(family.v_head_dim), words.model_type)
+    v_dim = width if v_dim is None else whole(v_dim, word_of(family.v_head_dim), words.model_type)
     return Shape(heads, kv_heads, width, v_dim, hidden if isinstance(hidden, int) else 0)
 
 
@@ -129,8 +124,8 @@ class Builder:
         kind = self.vocabulary.get(word)
         if kind is None:
             raise UnsupportedArchitecture(
-                f"{words.model_type} has layers of a kind that the planner does not know: {word!r}",
-                model_type=words.model_type, keys=[self.family.lists[0], word],
+                f"{words.model_type} has layers of a kind that the planner does not know: {shown(word)} in {self._list_word()}",
+                model_type=words.model_type, keys=[self._list_word(), word[:100]],
             )  # fmt: skip
         if kind == "none":
             return Layer()
@@ -140,6 +135,9 @@ class Builder:
         if self.cross:
             caches.append(self._cross(words, word))
         return Layer(tuple(caches))
+
+    def _list_word(self) -> str:
+        return str(self.family.schedule.get("cycle_word") or word_of(self.family.lists, self.words))
 
     def _caches(self, kind: str, word: str, words: Words, owns_index: bool) -> list[LayerCache]:
         family = self.family
@@ -171,7 +169,7 @@ class Builder:
         window = words.number("attention_chunk_size") if kind == "chunked" else window_of(family, words)
         if window is None:
             raise ConfigError(
-                f"the config has {word} layers but no window; it needs {_name(family.window)}", field=_name(family.window)
+                f"the config has {word} layers but no window; it needs {word_of(family.window)}", field=word_of(family.window)
             )
         window_kind = {"sliding": Sliding, "chunked": Chunked, "reference_sliding": ReferenceSliding}[kind]
         return window_kind(shape.kv_heads, shape.k_dim, shape.v_dim, window=window)
@@ -179,7 +177,7 @@ class Builder:
     def _latent(self, kind: str, word: str, words: Words) -> Latent:
         special = by_word(self.family, words, word)
         rank = pick(words, special.get("kv_lora_rank"))
-        rank = words.number("kv_lora_rank") if rank is None else whole(rank, _name(special["kv_lora_rank"]), words.model_type)
+        rank = words.number("kv_lora_rank") if rank is None else whole(rank, word_of(special["kv_lora_rank"]), words.model_type)
         rope = words.number("qk_rope_head_dim", minimum=0)
         if special.get("rope") == "swa":
             rope = words.number("swa_head_dim", default=256) - words.number("swa_qk_nope_head_dim", default=192)
@@ -192,7 +190,7 @@ class Builder:
 
     def _index(self, words: Words) -> IndexKeys:
         spec = self.family.index or {}
-        width = whole(pick(words, spec.get("width")), _name(spec.get("width")), words.model_type)
+        width = whole(pick(words, spec.get("width")), word_of(spec.get("width")), words.model_type)
         return IndexKeys(
             width * spec.get("x", 1) + spec.get("plus", 0), spec.get("dtype", "model"), spec.get("position_ids", 0)
         )

@@ -92,7 +92,7 @@ def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     part = config.get(name)
     if part is not None and not isinstance(part, dict):
         raise ConfigError(f"{name} is {shown(part)} in the config; it must be an object", field=name)
-    if part and not isinstance(part.get("model_type") or "", str):
+    if part and not (part.get("model_type") is None or isinstance(part["model_type"], str)):
         raise ConfigError(f"model_type of {name} is {shown(part['model_type'])}; it must be a word", field=name)
     return part or {}
 
@@ -105,7 +105,7 @@ def decoder(config: Mapping[str, Any]) -> Words:
     if composite is None:
         if canonical is None or not _known(canonical):
             raise _unknown(config, model_type)
-        nested = [name for name in table().parts[2:] if _section(config, name)]
+        nested = [name for name in table().parts[3:] if _section(config, name)]
         if nested:
             raise UnsupportedArchitecture(
                 f"{model_type} is a decoder of its own, but this config has a {nested[0]} beside it",
@@ -121,6 +121,15 @@ def decoder(config: Mapping[str, Any]) -> Words:
         if inner not in table().composites and inner in class_defaults():
             raise _unknown(part, part.get("model_type"))
         inner = composite.decoder  # a text part of a type that transformers does not know reads as the wrapper's own
+    depths = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
+    if part is config and not any(name in config for name in depths):
+        hidden = [k for k, v in config.items() if isinstance(v, dict) and "vocab_size" in v and any(n in v for n in depths)]
+        if hidden:
+            raise UnsupportedArchitecture(
+                f"this {config['model_type']} config seems to have its decoder under {', '.join(hidden)}, which is not read;"
+                f" it is expected under {', '.join(table().parts)}",
+                model_type=str(config["model_type"]), keys=hidden,
+            )  # fmt: skip
     # A part that is there is built by its own class; the wrapper's defaults are those of a part that is not.
     absent = part is config and not any(name in config for name in ("hidden_size", "num_hidden_layers"))
     defaults = composite.defaults if absent or composite.merges else {}
@@ -129,11 +138,10 @@ def decoder(config: Mapping[str, Any]) -> Words:
 
 def _check_words(family: Family, words: Words, config: Mapping[str, Any]) -> None:
     """Refuse a file that sets a cache-relevant word which neither a rule read nor the model's class declares."""
-    ignored = {*table().irrelevant, *family.ignores.get("words", ())}
+    # Families that count their cached heads by another word still save the common one.
+    ignored = {"num_key_value_heads", *table().irrelevant, *family.ignores.get("words", ())}
     if family.head_dim == "derived":
         ignored.add("head_dim")
-    if family.kv_heads == "heads":
-        ignored.add("num_key_value_heads")
     unread = sorted(
         key
         for key, value in words.given.items()

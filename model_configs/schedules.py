@@ -16,7 +16,7 @@ Without any schedule all layers slide if the config has a window, are chunked if
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from model_configs.families import Family
@@ -28,22 +28,33 @@ _SLIDES = {SLIDING, "local_attention"}
 
 
 def pick(words: Words, spec: Any) -> Any:
-    """The value that a row's field names: the first word that is not null; a dotted word looks inside; a number is itself."""
-    if spec is None:
-        return None
+    """The value that a row's field names: the first word that is not null, one that the file gives before a class's
+    default; a dotted word looks inside; a number is itself, for when no word is there."""
+    default = None
     for item in spec if isinstance(spec, list | tuple) else (spec,):
-        if not isinstance(item, str):
-            return item
-        name, *path = item.split(".")
-        value = words.get(name)
-        for step in path:
-            if isinstance(value, list):
-                value = value[int(step)] if step.isdigit() and int(step) < len(value) else None
-            else:
-                value = value.get(step) if isinstance(value, dict) else None
-        if value is not None:
+        value = _inside(words, item) if isinstance(item, str) else item
+        if value is not None and isinstance(item, str) and words.says(item.split(".")[0]):
             return value
-    return None
+        default = value if default is None else default
+    return default
+
+
+def _inside(words: Words, item: str) -> Any:
+    name, *path = item.split(".")
+    value = words.get(name)
+    for step in path:
+        if isinstance(value, list):
+            value = value[int(step)] if step.isdigit() and int(step) < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def word_of(spec: Any, words: Words | None = None) -> str:
+    """The word that a message names for a row's field: the one that the file gives, else the first."""
+    spec = spec.get("words", "?") if isinstance(spec, Mapping) else spec
+    names = [str(name) for name in (spec if isinstance(spec, list | tuple) else (spec,))]
+    return next((name for name in names if words is not None and words.says(name.split(".")[0])), names[0])
 
 
 def window_of(family: Family, words: Words) -> int | None:
@@ -60,7 +71,7 @@ def window_of(family: Family, words: Words) -> int | None:
     if value is None or value == 0:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ConfigError(f"the sliding window is {shown(value)}; it must be a whole number or null", field="sliding_window")
+        raise ConfigError(f"{word_of(spec['words'])} is {shown(value)}; it must be a whole number or null", field=word_of(spec["words"]))
     window: int = value // divide + plus
     if spec.get("halve_if") and (words.get(spec["halve_if"]) == "all" or words.flag(spec["halve_if"], "all", "vision")):
         return window // 2 + 1
@@ -136,10 +147,12 @@ def _fill(family: Family, words: Words, depth: int) -> list[str]:
         if isinstance(period, str) and period and set(period) <= {"L", "G"}:  # "LLLG": spelled out, G for global
             return [word if period[i % len(period)] == "G" else other for i in layers]
         if isinstance(period, bool) or not isinstance(period, int) or period < 1:
-            raise ConfigError(f"the period of the layer pattern is {shown(period)}; it must be a whole number", field="pattern")
+            name = word_of(schedule["every"], words)
+            raise ConfigError(f"{name}, the period of the layer pattern, is {shown(period)}; it must be a whole number", field=name)
         at: Any = pick(words, schedule["at"]) if "at" in schedule else period - 1
         if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at < period:
-            raise ConfigError(f"the offset of the attention pattern is {shown(at)} of {period}", field=str(schedule["at"]))
+            name = word_of(schedule["at"], words)
+            raise ConfigError(f"{name} is {shown(at)}; it must be from 0 to {period - 1}, the pattern's period less one", field=name)
         if schedule.get("from_end"):
             return [word if (depth - 1 - i) % period == 0 else other for i in layers]
         return [word if i % period == at else other for i in layers]
@@ -193,7 +206,7 @@ def _nemotron_h(words: Words, depth: int | None) -> list[str]:
     pattern = words.get("hybrid_override_pattern")
     if pattern is None:
         return [LINEAR, "moe", FULL, "moe"]
-    if not isinstance(pattern, str) or set(pattern) - set(names):
+    if not isinstance(pattern, str) or set(pattern) - set(names) or not set(pattern) - {"|"}:
         raise ConfigError(
             f"hybrid_override_pattern is {shown(pattern)}; it may hold only M, *, - and E", field="hybrid_override_pattern"
         )
@@ -220,7 +233,7 @@ def _olmo_hybrid(words: Words, depth: int | None) -> list[str]:
 
 def _attn_layers(words: Words, depth: int | None) -> list[str]:
     kinds = words.numbers("attn_layers") or []
-    if not all(kind in ("local", "lsh") for kind in kinds):
+    if not kinds or not all(kind in ("local", "lsh") for kind in kinds):
         raise ConfigError(f"attn_layers is {shown(kinds)}; it may name local and lsh layers", field="attn_layers")
     return kinds
 

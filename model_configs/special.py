@@ -21,7 +21,7 @@ def check_depth(depth: int, name: str) -> int:
 
 
 def _repeated(layers: Layers, block: Layers, times: int, name: str) -> Layers:
-    check_depth(len(layers) + len(block) * times, name)
+    check_depth(len(layers) + len(block) * times, name)  # before anything that large is made
     return layers + block * times
 
 
@@ -29,8 +29,9 @@ def image_cross_layers(words: Words, layers: Layers) -> Layers:
     """Mllama: the layers in cross_attention_layers keep the images' positions instead of the text's."""
     if words.model_type != "mllama_text_model":
         return layers
-    cross = words.indices("cross_attention_layers", 10_000)  # a shorter model keeps the whole list
-    cross = set(range(3, 40, 5)) if cross is None else cross
+    usual = list(range(3, 40, 5))  # the class's own, which a shorter model keeps whole
+    given = words.get("cross_attention_layers")
+    cross = set(usual) if given in (None, usual) else words.indices("cross_attention_layers", len(layers)) or set()
     return tuple(
         replace(layer, caches=tuple(Cross(c.kv_heads, c.k_dim, c.v_dim) for c in layer.caches if isinstance(c, Full)))
         if i in cross
@@ -71,7 +72,7 @@ def nemotron_nas(words: Words, layers: Layers) -> Layers:
         group = attention.get("n_heads_in_group")
         if attention.get("no_op") or attention.get("replace_with_linear"):
             found.append(Layer())
-        elif not isinstance(group, int) or group < 1:
+        elif isinstance(group, bool) or not isinstance(group, int) or group < 1:
             raise ConfigError("a block keeps attention but does not say n_heads_in_group", field="block_configs")
         else:
             kept = layer.with_kv_heads(share(heads, group, "num_attention_heads / n_heads_in_group"))
@@ -100,6 +101,8 @@ def dory(words: Words, layers: Layers) -> Layers:
     first, last = (words.number(name, minimum=0, default=8) // step for name in ("n_input_layers", "n_output_layers"))
     rest = max(0, len(layers) - first - last) * step
     middle = words.number("n_recurrent_layers", minimum=0, default=rest) // step
+    if first + middle > len(layers):
+        raise ConfigError(f"n_recurrent_layers ends at layer {first + middle} of {len(layers)}", field="n_recurrent_layers")
     if words.get("recurrent_kv_cache_mode") == "last_loop":
         return layers
     loops = words.number("n_recurrent_loops", default=2)
@@ -109,7 +112,7 @@ def dory(words: Words, layers: Layers) -> Layers:
 def hrm_text(words: Words, layers: Layers) -> Layers:
     """Two stacks that take turns: H_cycles x (L_cycles + 1) passes, each with caches of its own."""
     passes = words.number("H_cycles") * (words.number("L_cycles") + 1)
-    return _repeated(layers, layers, passes - 1, "H_cycles")
+    return _repeated(layers, layers, passes - 1, "H_cycles x (L_cycles + 1)")
 
 
 def inkling_loop(words: Words, layers: Layers) -> Layers:
@@ -122,6 +125,9 @@ def inkling_loop(words: Words, layers: Layers) -> Layers:
 
     start, end = number("core_start", "loop_layer_index_start", 0), number("core_end", "loop_layer_index_end", 0)
     passes = number("num_passes", "loop_num_passes", 1)
+    usual = words.declared.get("loop_layer_index_end")  # which a shorter model keeps
+    if not start <= end or (end > len(layers) and end != usual):
+        raise ConfigError(f"loop_layer_index_end is {end}, after {start}, of {len(layers)} layers", field="loop_layer_index_end")
     return _repeated(layers, layers[start:end], passes - 1, "loop_num_passes")
 
 
@@ -164,6 +170,8 @@ def per_layer_embeddings(words: Words, layers: Layers) -> Layers:
 def deepseek_v4(words: Words, layers: Layers) -> Layers:
     """Compressed layers by their rate; layers that only slide keep keys and values apart, one head of head_dim."""
     width, window = words.number("head_dim"), words.number("sliding_window")
+    if not isinstance(words.get("compress_rates") or {}, dict):
+        raise ConfigError("compress_rates must map layer kinds to rates", field="compress_rates")
     csa, hca = (
         whole(rate, f"compress_rates.{name}", words.model_type)
         for name, default in (("compressed_sparse_attention", 4), ("heavily_compressed_attention", 128))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from model_configs.schedules import pick
+from model_configs.schedules import pick, word_of
 from model_configs.words import Words, share, whole
 from planner.errors import ConfigError, shown
 from planner.layers import State, Tensor
@@ -35,9 +35,10 @@ class Sizes:
 
     def number(self, name: str) -> int:
         """A size that the state cannot do without. ConfigError naming its word when it is absent or not a whole number."""
-        spec = self.names.get(name, name)
-        word = str(spec[0] if isinstance(spec, list | tuple) else spec)
-        return whole(pick(self.words, self.names.get(name)), word, self.words.model_type)
+        return whole(pick(self.words, self.names.get(name)), self.word(name), self.words.model_type)
+
+    def word(self, name: str) -> str:
+        return word_of(self.names.get(name, name))
 
 
 def _matrix(*shape: int) -> Tensor:
@@ -57,7 +58,7 @@ def mamba1(s: Sizes) -> list[Tensor]:
 def zamba1(s: Sizes) -> list[Tensor]:
     """Mamba 1 in heads: recurrent [heads, inner / heads, state]."""
     inner, heads = s.number("expand") * s.hidden, s.number("heads")
-    return [_conv(inner, s.number("conv")), _matrix(heads, share(inner, heads, "heads of the state"), s.number("size"))]
+    return [_conv(inner, s.number("conv")), _matrix(heads, share(inner, heads, s.word("heads")), s.number("size"))]
 
 
 def mamba2(s: Sizes) -> list[Tensor]:
@@ -71,7 +72,7 @@ def mamba2(s: Sizes) -> list[Tensor]:
     else:
         inner = s.number("expand") * s.hidden if "expand" in s.names else heads * s.number("head_dim")
     auto = pick(s.words, s.names.get("head_dim")) in (None, "auto")
-    head_dim = share(inner, heads, "heads of the state") if auto else s.number("head_dim")
+    head_dim = share(inner, heads, s.word("heads")) if auto else s.number("head_dim")
     return [_conv(inner + 2 * s.number("groups") * size, s.number("conv")), _matrix(heads, head_dim, size)]
 
 

@@ -101,12 +101,15 @@ class Words(Mapping[str, Any]):
         return other
 
     def first(self, *keys: str) -> Any:
-        """The first value that is not null among `keys`, else None."""
-        for key in keys:
-            value = self.get(key)
-            if value is not None:
-                return value
-        return None
+        """The first value that is not null among `keys`, else None; one that the file gives before a class's default."""
+        values = [(key, self.get(key)) for key in keys]
+        found = [(key, value) for key, value in values if value is not None]
+        said = [value for key, value in found if self.says(key)]
+        return said[0] if said else found[0][1] if found else None
+
+    def says(self, key: str) -> bool:
+        """Whether the file itself, or its wrapper, gives `key`, rather than the class's default."""
+        return any(spelling in layer for layer in self._layers[:-1] for spelling in self._spellings(key))
 
     def number(self, *keys: str, minimum: int = 1, default: int | None = None) -> int:
         """A whole number under the first of `keys` that has one. ConfigError when absent, not whole, or below minimum."""

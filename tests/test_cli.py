@@ -128,7 +128,8 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_standard_input(config: str) -> None:
     text = Path(config).read_bytes()
-    done = subprocess.run([sys.executable, "-m", "planner", "kv", "-", "--tokens", "10"], input=text, capture_output=True, cwd=ROOT)
+    command = [sys.executable, "-m", "planner", "kv", "-", "--tokens", "10"]
+    done = subprocess.run(command, input=text, capture_output=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert b"3.12 MiB" in done.stdout
 

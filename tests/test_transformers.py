@@ -93,7 +93,14 @@ def test_what_transformers_does_not_run_is_refused_with_the_reason(
 
 @pytest.mark.parametrize(
     "settings",
-    [{"cache_implementation": "hybrid"}, {"nbits": 5}, {"dtype": "int8"}, {"max_cache_len": 0}, {"max_cache_len": "64"}, {"page": 1}],
+    [
+        {"cache_implementation": "hybrid"},
+        {"nbits": 5},
+        {"dtype": "int8"},
+        {"max_cache_len": 0},
+        {"max_cache_len": "64"},
+        {"page": 1},
+    ],
 )
 def test_bad_settings_name_the_field(settings: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(settings))):
