@@ -41,7 +41,7 @@ def weights(words: Words, root: Mapping[str, Any], layers: tuple[Layer, ...]) ->
     source = _SOURCE.format(model_type=words.model_type, label=stored.label)
     try:
         scope = decoder_scope(words, root, layers)
-        items, width = _items(scope, _ITEMS, stored, known, source), scope["h"]
+        items, width = _items(scope, _ITEMS, stored, known, source), int(scope["h"])
     except CANNOT as reason:
         scope, items, width = None, *_estimate(words, root, layers, stored, reason)
     beside = (
@@ -67,6 +67,8 @@ def decoder_scope(words: Words, root: Mapping[str, Any], layers: tuple[Layer, ..
         "held": [_held(layer, layers) for layer in layers],
         "tie_word_embeddings": _tied(words, root),
         "decoder_only": architecture(root).endswith("ForCausalLM") and bool(words.get("is_encoder_decoder")),
+        "answers": _answers(architecture(root)),
+        "classes": len(root["id2label"]) if isinstance(root.get("id2label"), Mapping) else root.get("num_labels") or 2,
     }
     return Scope(words, {**_OF_LAYER, **definitions}, local)
 
@@ -84,6 +86,14 @@ def _tied(words: Words, root: Mapping[str, Any]) -> Any:
         return inside
     default = Words(str(root.get("model_type")), {}).get("tie_word_embeddings")
     return words.get("tie_word_embeddings") if default is None else default
+
+
+def _answers(name: str) -> str:
+    """What the file's class ends in: words, classes (reward models and rerankers) or nothing (embedding models)."""
+    if name.endswith("ForSequenceClassification"):
+        return "classes"
+    has_head = ("LMHeadModel", "MTModel", "EncoderDecoderModel", "ChatGLMModel")
+    return "nothing" if name.endswith("Model") and not name.endswith(has_head) else "words"
 
 
 def _held(layer: Layer, layers: tuple[Layer, ...]) -> tuple[int | None, int | None]:

@@ -39,7 +39,9 @@ _FUNCTIONS: dict[str, Any] = {
     "get": lambda mapping, key, default=None: default if (mapping or {}).get(key) is None else mapping[key],
 }
 #: What a formula raises on a config that lacks a word, or has one of the wrong kind.
-CANNOT = (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError, AttributeError, OverflowError, ConfigError)
+CANNOT = (
+    TypeError, ValueError, LookupError, NameError, ArithmeticError, AttributeError, RecursionError, ConfigError,
+)  # fmt: skip
 #: No published model comes near; a config that says more is wrong, and counting it would only take time.
 _MOST_LAYERS = 10_000
 
@@ -188,6 +190,8 @@ class Scope(Mapping[str, Any]):
                 yield from scope.parts(scope.value(entry["use"]), f"{prefix}{i}.")
             return
         times = int(self.value(entry.get("times", 1)) or 0)
+        if times < 0:
+            raise ValueError(f"{prefix}: {times} copies")
         scope = self.inside(**local) if local else self
         if times:
             for part in scope.parts(scope.value(entry["use"]), prefix):

@@ -22,7 +22,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from model_configs.parameters_table import Part
+from model_configs.parameters_table import CANNOT, Part
 from planner.units import ceil_div
 
 _DTYPE_BYTES = {
@@ -36,7 +36,17 @@ _ALIASES = {
     "mlp": ("mlp", "block_sparse_moe", "feed_forward", "ffn", "mixer"),
     "shared_experts": ("shared_experts", "shared_expert"),
     "experts": ("experts", "experts.0"),
+    "gate_proj": ("gate_proj", "w1"),
+    "up_proj": ("up_proj", "w3"),
+    "down_proj": ("down_proj", "w2"),
+    "vision_tower": ("vision_tower", "visual", "vision_model", "vision_encoder"),
+    "audio_tower": ("audio_tower", "audio_encoder"),
+    "multi_modal_projector": ("multi_modal_projector", "mm_projector", "connector", "aligner"),
 }
+#: Lists name each of many thousand experts; the first of a layer stands for all of them.
+_LATER_EXPERT = re.compile(r"\.experts\.[1-9]")
+#: What the class allocates and no checkpoint holds: weights of LongCat's experts that compute nothing.
+_UNSTORED = ".zero_experts"
 #: What may stand before a decoder's module names, for regular expressions that are anchored.
 _PREFIXES = ("model.", "language_model.model.", "model.language_model.", "")
 _OUTER = re.compile(r"^(?:(?:model|language_model|backbone|transformer)\.)+")
@@ -53,6 +63,10 @@ class Format:
     scale_bits: int | Fraction = 16
     column_bytes: int = 0
     tensor_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.bits <= 16 and self.rows >= 1 and self.columns >= 1):
+            raise ValueError(f"{self.name} is not a storage format")
 
     def bytes(self, out: int, into: int) -> int:
         scales = ceil_div(out, self.rows) * ceil_div(into, self.columns) * self.scale_bits
@@ -198,6 +212,7 @@ class Storage:
     label: str = ""
     known: bool = True
     only_experts: bool = False
+    only_decoder: bool = False
 
     def format(self, part: Part) -> Format | None:
         """The quantised format of a tensor, or None where it keeps the checkpoint's dtype."""
@@ -205,12 +220,16 @@ class Storage:
             return None
         if self.only_experts and ".experts." not in part.name:
             return None
+        if self.only_decoder and part.name.startswith(("vision_tower", "audio_tower", "multi_modal_projector")):
+            return None
         if self.skip is not None and part.name in self.skip:
             return None
         return next((form for modules, form in self.rules if modules is None or part.name in modules), None)
 
     def bytes(self, part: Part) -> int:
         """Bytes of `part.times` tensors with their scales and biases."""
+        if part.name.endswith(_UNSTORED):
+            return 0
         form = self.format(part)
         if form is None:
             return part.params * self.dtype_bytes
@@ -232,19 +251,23 @@ def storage(root: Mapping[str, Any], text: Mapping[str, Any]) -> Storage:
     skip = [name for key in _SKIP if isinstance(config.get(key), list) for name in config[key]]
     try:
         rules = tuple(_rules(config, method, str(text.get("expert_dtype"))))
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except CANNOT:
         rules = ()
     if not rules:
         return Storage(dtype_bytes, label=f"{method or 'unnamed'} quantisation, counted unquantised", known=False)
     label = "; ".join(dict.fromkeys(form.name for _, form in rules))
-    return Storage(dtype_bytes, rules, Modules(skip) if skip else None, label, only_experts=method == "mxfp4")
+    return Storage(
+        dtype_bytes, rules, Modules(skip) if skip else None, label,
+        only_experts=method == "mxfp4", only_decoder=_METHODS.get(method) is _integers,
+    )  # fmt: skip
 
 
 def _rules(config: Mapping[str, Any], method: str, experts: str) -> Iterator[tuple[Modules | None, Format]]:
     """Which modules have which format, first match first; None means every linear layer."""
     by_algorithm: dict[str, list[str]] = {}
     for name, layer in (config.get("quantized_layers") or {}).items():
-        by_algorithm.setdefault(layer.get("quant_algo"), []).append(name)
+        if not _LATER_EXPERT.search(name):
+            by_algorithm.setdefault(layer.get("quant_algo"), []).append(name)
     for algorithm, names in by_algorithm.items():
         if algorithm in _ALGORITHMS:
             yield Modules(names), _ALGORITHMS[algorithm]
