@@ -243,15 +243,29 @@ class Builder:
 
 
 def engine_views(family: Family, words: Words, layers: tuple[Layer, ...]) -> dict[str, tuple[Layer, ...]]:
-    """Layers as an engine reads them where it differs: `window_plus` widens windows, `expanded` caches MLA's heads."""
+    """Layers as an engine reads them where it differs: `window_plus` widens windows, `expanded` caches MLA's heads, and `row`
+    reads the config by other fields of the row. `flag`, `given`, `absent`: only if a flag is set, or the file has or lacks a word.
+    """
     views = {}
     for engine, rule in family.engines.items():
-        if words.model_type not in rule.get("types", [words.model_type]):
+        if words.model_type not in rule.get("types", [words.model_type]) or not _applies(rule, words):
+            continue
+        if "row" in rule:
+            fields = {key: tuple(value) if isinstance(value, list) else value for key, value in rule["row"].items()}
+            views[engine] = Builder(replace(family, **fields), words).build()
             continue
         views[engine] = tuple(
             replace(layer, caches=tuple(_engine_cache(cache, rule) for cache in layer.caches)) for layer in layers
         )
     return views
+
+
+def _applies(rule: Mapping[str, Any], words: Words) -> bool:
+    return (
+        ("flag" not in rule or words.flag(rule["flag"]))
+        and ("given" not in rule or words.given.get(rule["given"]) is not None)
+        and ("absent" not in rule or words.given.get(rule["absent"]) is None)
+    )
 
 
 def _engine_cache(cache: LayerCache, rule: Mapping[str, Any]) -> LayerCache:

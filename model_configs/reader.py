@@ -235,8 +235,10 @@ def describe(config: Mapping[str, Any], source: Source, assume_plain_attention: 
     )
 
 
-def _weights(words: Words, config: Mapping[str, Any], layers: tuple[Layer, ...]) -> Weights:
-    return parameters.weights(words, config, layers)
+def _weights(words: Words, config: Mapping[str, Any], layers: tuple[Layer, ...]) -> Weights | None:
+    """None where the config does not give the model's size at all: nothing is better than a zero."""
+    found = parameters.weights(words, config, layers)
+    return found if found.params else None
 
 
 def _no_cache_note(family: Family | None) -> str | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from planner.engines import transformers
+from planner.engines import transformers, vllm
 from planner.engines.base import Engine, EngineSettings
 from planner.errors import InputError, shown
 
-ENGINES: dict[str, Engine] = {"transformers": cast(Engine, transformers)}
+ENGINES: dict[str, Engine] = {"transformers": cast(Engine, transformers), "vllm": cast(Engine, vllm)}
 
 
 def engine(name: str) -> Engine:
