@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from model_configs import views
 from model_configs.families import Family, table
 from model_configs.schedules import layer_words, pick, window_of, word_of
 from model_configs.special import FINISH, check_depth
@@ -243,35 +244,30 @@ class Builder:
 
 
 def engine_views(family: Family, words: Words, layers: tuple[Layer, ...]) -> dict[str, tuple[Layer, ...]]:
-    """Layers as an engine reads them where it differs: `window_plus` widens windows, `expanded` caches MLA's heads, and `row`
-    reads the config by other fields of the row. `flag`, `given`, `absent`: only if a flag is set, or the file has or lacks a word.
+    """Layers as an engine reads them where it differs, by the first of its rules that applies: `row` reads the config by
+    other fields of the row; see views.py for the rest. `flag`, `given`, `absent`: only if a flag is set, or the file has or
+    lacks a word.
     """
-    views = {}
-    for engine, rule in family.engines.items():
-        if words.model_type not in rule.get("types", [words.model_type]) or not _applies(rule, words):
-            continue
-        if "row" in rule:
-            fields = {key: tuple(value) if isinstance(value, list) else value for key, value in rule["row"].items()}
-            views[engine] = Builder(replace(family, **fields), words).build()
-            continue
-        views[engine] = tuple(
-            replace(layer, caches=tuple(_engine_cache(cache, rule) for cache in layer.caches)) for layer in layers
-        )
-    return views
+    found: dict[str, tuple[Layer, ...]] = {}
+    for engine, rules in family.engines.items():
+        for rule in rules if isinstance(rules, list | tuple) else (rules,):
+            if not _applies(rule, words) or not views.applies(rule, layers):
+                continue
+            read = layers
+            if "row" in rule:
+                fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in rule["row"].items()}
+                read = Builder(replace(family, **fields), words).build()
+            found[engine] = views.adapt(read, rule, words)
+            if drafts := views.draft(read, rule, words):
+                found[f"{engine} mtp"] = drafts
+            break
+    return found
 
 
 def _applies(rule: Mapping[str, Any], words: Words) -> bool:
     return (
-        ("flag" not in rule or words.flag(rule["flag"]))
+        words.model_type in rule.get("types", [words.model_type])
+        and ("flag" not in rule or words.flag(rule["flag"]))
         and ("given" not in rule or words.given.get(rule["given"]) is not None)
         and ("absent" not in rule or words.given.get(rule["absent"]) is None)
     )
-
-
-def _engine_cache(cache: LayerCache, rule: Mapping[str, Any]) -> LayerCache:
-    if isinstance(cache, Sliding) and "window_plus" in rule:
-        return replace(cache, window=cache.window + rule["window_plus"])
-    if isinstance(cache, Latent) and rule.get("expanded") and cache.expanded:
-        heads, key, _ = cache.expanded
-        return Full(heads, key, key)
-    return cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -51,6 +51,26 @@ class Family:
     only: Mapping[str, Any] = field(default_factory=dict)
     encoder_only: bool = False
     source: str = "transformers 5.24 classes, measured in real cached generation"
+
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """The config words that the row's fields name, whether or not a given file's layers come to need them."""
+        fields = (self.kv_heads, self.head_dim, self.v_head_dim, self.window, self.by_word, self.index, self.state, self.cross)
+        latent = ("kv_lora_rank", "qk_rope_head_dim") if self.latent else ()
+        return frozenset((*_texts((*fields, self.schedule)), *latent))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All strings inside a row's fields; a dotted word counts by its first part."""
+    if isinstance(value, str):
+        yield value.split(".")[0]
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from _texts(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from _texts(entry)
 
 
 @dataclass(frozen=True)

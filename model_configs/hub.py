@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+from model_configs.gguf_hub import HubGguf, read_files
 from model_configs.hub_http import COMMIT, Call, hf_utils
 from model_configs.safetensors import HubWeights, from_counts, from_headers, strict_json
 from planner import errors
@@ -31,7 +32,7 @@ from planner.errors import HubError, InputError
 if TYPE_CHECKING:
     pass
 
-__all__ = ["Hub", "HubConfig", "HubWeights", "Suggestion", "clear_cache", "fetch"]
+__all__ = ["Hub", "HubConfig", "HubGguf", "HubWeights", "Suggestion", "clear_cache", "fetch"]
 
 # Read by huggingface_hub at its import. Its implicit token needs no switch: every request here passes token=False or a
 # person's token, and others in this process (transformers in validation) keep the host's.
@@ -41,6 +42,7 @@ for _switch in ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_UPDATE_CHECK", "HF_H
 DEFAULT_ENDPOINT: Final = "https://huggingface.co"
 DEADLINE_S: Final = 8.0  # of one public call
 BRANCH_TTL_S: Final = 300.0
+GGUF_DEADLINE_S: Final = 30.0  # a header with its vocabulary is up to some 15 MB
 
 _TOKEN: Final = re.compile(r"hf_[A-Za-z0-9]+")
 _REVISION: Final = re.compile(r"(?!.*\.\.)(?!\.$)[^\x00-\x20\x7f~^:?*\[\\]{1,200}")  # git check-ref-format, loosely
@@ -82,7 +84,7 @@ def fetch(model_id: str, revision: str | None = None, token: str | None = None, 
 
 def clear_cache() -> None:
     """Forget every kept config, commit and weight size, so that the next call asks the Hub."""
-    for kept in (_CONFIGS, _BRANCHES, _WEIGHTS):
+    for kept in (_CONFIGS, _BRANCHES, _WEIGHTS, _GGUFS):
         kept.clear()
 
 
@@ -130,6 +132,26 @@ class Hub:
             raise InputError("weights are read at a commit: 40 hexadecimal digits", field="commit")
         kept = _WEIGHTS.get((self.endpoint, model_id, commit))
         return kept or self._within_deadline(self._fetch_weights, model_id, commit)
+
+    def gguf(self, model_id: str, wanted: str, revision: str = "main") -> HubGguf:
+        """The headers of the GGUF file (all parts of a split one) that a quantisation or a file name singles out.
+
+        Raises InputError naming what the repository has, else what `config` raises, and BadContent for a damaged file.
+        """
+        _check_names(model_id, revision)
+        commit = _BRANCHES.get((self.endpoint, model_id, revision)) or revision
+        kept = _GGUFS.get((self.endpoint, model_id, commit, wanted))
+        if kept is not None:
+            return kept
+
+        def read(call: Call) -> HubGguf:
+            found = read_files(call, wanted)
+            if not call.with_token:
+                _GGUFS.put((self.endpoint, model_id, found.commit, wanted), found)
+                _BRANCHES.put((self.endpoint, model_id, revision), found.commit)
+            return found
+
+        return self._within_deadline(read, model_id, revision)
 
     def search(self, text: str, limit: int = 8) -> tuple[Suggestion, ...]:
         """Public text-generation models whose name holds `text`, most downloaded first; none for a blank text."""
@@ -242,6 +264,7 @@ class _KeptConfig(NamedTuple):
 _CONFIGS: Final = _Kept[_KeptConfig](max_cost=32 * 1024**2)
 _BRANCHES: Final = _Kept[str](max_cost=2_000, ttl_s=BRANCH_TTL_S)
 _WEIGHTS: Final = _Kept[HubWeights](max_cost=500)
+_GGUFS: Final = _Kept[HubGguf](max_cost=20)
 
 
 def _checked_endpoint(text: str) -> str:

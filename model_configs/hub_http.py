@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-import planner
+from planner.version import VERSION
 from planner import errors
 from planner.errors import HubError, InputError
 
@@ -109,7 +109,7 @@ class Call:
         headers = hf.build_hf_headers(
             token=token or False,
             library_name="kv-cache-planner",
-            library_version=getattr(planner, "__version__", "0.1"),
+            library_version=VERSION,
             headers={"accept-encoding": "identity"} | ({"range": f"bytes={span[0]}-{span[1] - 1}"} if span else {}),
         )
         commit, repo = "", None

@@ -7,13 +7,14 @@ A model_type that no family row knows, a layer word without a meaning, or a cach
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model_configs import parameters
+from model_configs import gguf, parameters
 from model_configs.build import Builder, engine_views
 from model_configs.families import Composite, Family, table
 from model_configs.special import check_depth
@@ -36,6 +37,12 @@ _CONTEXT_WORDS = (
     "max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "max_target_positions", "seq_length",
     "model_max_length", "max_context_length", "max_position_embedding",
 )  # fmt: skip
+
+
+#: Parts of a config that are not its decoder.
+_TOWER = re.compile(
+    r"vision|visual|image|video|audio|speech|talker|token2wav|encoder|projector|aligner|vq|codec|former|gen_|sam_|depth|sound|resampler"
+)
 
 
 def parse_config(text: str | bytes, origin: str) -> dict[str, Any]:
@@ -123,7 +130,7 @@ def decoder(config: Mapping[str, Any]) -> Words:
         inner = composite.decoder  # a text part of a type that transformers does not know reads as the wrapper's own
     depths = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
     if part is config and not any(name in config for name in depths):
-        hidden = [k for k, v in config.items() if isinstance(v, dict) and "vocab_size" in v and any(n in v for n in depths)]
+        hidden = [k for k, v in config.items() if isinstance(v, dict) and any(n in v for n in depths) and not _TOWER.search(k)]
         if hidden:
             raise UnsupportedArchitecture(
                 f"this {config['model_type']} config seems to have its decoder under {', '.join(hidden)}, which is not read;"
@@ -139,7 +146,7 @@ def decoder(config: Mapping[str, Any]) -> Words:
 def _check_words(family: Family, words: Words, config: Mapping[str, Any]) -> None:
     """Refuse a file that sets a cache-relevant word which neither a rule read nor the model's class declares."""
     # Families that count their cached heads by another word still save the common one.
-    ignored = {"num_key_value_heads", *table().irrelevant, *family.ignores.get("words", ())}
+    ignored = {"num_key_value_heads", *table().irrelevant, *family.ignores.get("words", ()), *family.words}
     if family.head_dim == "derived":
         ignored.add("head_dim")
     unread = sorted(
@@ -279,12 +286,15 @@ def read(
 ) -> Model:
     """A described model from wherever its config is.
 
-    source: a dict (a config.json's content); a path to a config.json or to a folder that has one; a catalogue id; a Hub
-    id. A path that exists wins, then the catalogue, then the Hub; the prefixes `catalogue:` and `hub:` force one.
+    source: a dict (a config.json's content, or GGUF metadata); a path to a config.json, to a folder that has one or to a
+    .gguf file; a catalogue id; a Hub id, with a quantisation ("org/repo:Q4_K_M") for a GGUF file there. A path that exists
+    wins, then the catalogue, then the Hub; the prefixes `catalogue:` and `hub:` force one.
     revision: branch, tag or commit on the Hub. token: a Hub token, used for this call alone.
     Errors: InputError (no such path, malformed id or token), ConfigError, UnsupportedArchitecture, HubError.
     """
     if isinstance(source, Mapping):
+        if gguf.is_metadata(source):
+            return gguf.read_gguf(source)
         return describe(source, Source("dict", str(source.get("_name_or_path") or "config")), assume_plain_attention)
     if isinstance(source, Path):
         return _read_path(source, assume_plain_attention)
@@ -298,7 +308,7 @@ def read(
     path = Path(name).expanduser()
     if _exists(path):
         return _read_path(path, assume_plain_attention)
-    if name.startswith(("/", "./", "../", "~")) or name.endswith(".json"):
+    if name.startswith(("/", "./", "../", "~")) or name.endswith((".json", ".gguf")):
         raise InputError(f"there is no file or folder {name}", field="model")
     from model_configs import catalogue
 
@@ -315,6 +325,8 @@ def _exists(path: Path) -> bool:
 
 
 def _read_path(path: Path, assume: bool) -> Model:
+    if path.suffix.lower() == ".gguf" and not path.is_dir():
+        return gguf.read_gguf(path)
     target = path / "config.json" if path.is_dir() else path
     try:
         if not target.is_file():  # a device or a pipe could be read for ever
@@ -338,6 +350,8 @@ def _read_catalogue(name: str, assume: bool) -> Model:
 def _read_hub(name: str, revision: str | None, token: str | None, assume: bool) -> Model:
     from model_configs import hub
 
+    if reference := gguf.split_reference(name):
+        return gguf.read_gguf_from_hub(*reference, revision=revision, token=token)
     started = time.monotonic()
     found = hub.Hub(token=token).config(name, revision or "main")
     source = Source("hub", found.id, revision=revision or "main", commit=found.commit)

@@ -149,8 +149,10 @@ def architecture_bytes(
     """
     tokens, requests = check_count(tokens, "tokens"), check_count(requests, "requests", 1)
     encoder_tokens = check_count(encoder_tokens, "encoder_tokens")
+    if prompt_tokens is not None:
+        check_count(prompt_tokens, "prompt_tokens")
     own = storage_format(model.dtype)
-    kv = storage_format(kv_cache_dtype) if kv_cache_dtype else own
+    kv = own if kv_cache_dtype is None else storage_format(kv_cache_dtype)
 
     def positions(cache: LayerCache) -> tuple[int, int]:
         held = held_positions(cache, tokens, encoder_tokens, prompt_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 from dataclasses import dataclass
@@ -40,7 +41,8 @@ class Gpu:
 
 def _gpu(row: dict[str, Any]) -> Gpu:
     mib = row.get("memory_mib")
-    memory = mib * MIB if mib else int(row["memory_gib"] * GIB) if row.get("memory_gib") else row["memory_nominal_gb"] * GB
+    # The size on the box is in GB, the smaller reading of the two, because a supply rounds down.
+    memory = mib * MIB if mib else max(int(row["memory_nominal_gb"] * GB), row.get("torch_total_memory_bytes") or 0)
     return Gpu(
         id=row["id"], name=row["name"], vendor=row["vendor"], memory_bytes=memory,
         torch_memory_bytes=row.get("torch_total_memory_bytes"), status=row.get("memory_mib_status", "nominal"),
@@ -49,11 +51,18 @@ def _gpu(row: dict[str, Any]) -> Gpu:
     )  # fmt: skip
 
 
+def _key(name: str) -> str:
+    return re.sub(r"[\s_]+", "-", name.strip().lower())
+
+
 @functools.cache
 def _table() -> tuple[dict[str, Gpu], dict[str, str]]:
     text = resources.files("planner").joinpath("data/gpus.yaml").read_text(encoding="utf-8")
     data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return {row["id"]: _gpu(row) for row in data["gpus"]}, data["aliases"]
+    drivers: dict[str, str] = {}
+    for row in data["gpus"]:  # the first of a name is the common variant
+        drivers.setdefault(_key(row.get("driver_name", row["name"])), row["id"])
+    return {row["id"]: _gpu(row) for row in data["gpus"]}, {**drivers, **data["aliases"]}
 
 
 def gpus() -> tuple[Gpu, ...]:
@@ -62,12 +71,15 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def gpu(name: str) -> Gpu:
-    """The accelerator called `name`: an id ("h100-sxm"), a short name ("4090", "H100"), or an amount ("96 GiB").
+    """The accelerator called `name`: an id ("h100-sxm"), a short name ("4090", "H100"), the driver's own ("NVIDIA A100-SXM4-80GB"),
+    or an amount ("96 GiB").
 
     Errors: InputError with the closest known names.
     """
     known, aliases = _table()
-    key = re.sub(r"[\s_]+", "-", name.strip().lower())
+    if not isinstance(name, str):
+        raise InputError(f"an accelerator is named by a text, not by {shown(name)}", field="gpu")
+    key = _key(name)
     for candidate in (key, key.removeprefix("nvidia-"), key.removeprefix("geforce-"), key.removeprefix("rtx-")):
         found = known.get(aliases.get(candidate, candidate))
         if found:
@@ -78,6 +90,6 @@ def gpu(name: str) -> Gpu:
         size = 0
     if size >= GIB // 4:
         return Gpu("custom", f"custom, {name.strip()}", "", size, None, "nominal", "given by the person")
-    near = [i for i in known if key and key in i][:6]
+    near = [i for i in known if key and key in i][:6] or difflib.get_close_matches(key, [*known, *aliases], 4, 0.7)
     hint = f"; did you mean {', '.join(near)}?" if near else "; `python -m planner gpus` lists them, or give an amount like 96GiB"
     raise InputError(f"no accelerator is called {shown(name)}{hint}", field="gpu")

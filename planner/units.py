@@ -51,7 +51,8 @@ def format_bytes(count: int) -> str:
     """A count of bytes as a person reads it: 3 significant places in B, KiB, MiB, GiB or TiB."""
     sign, size = ("-", -count) if count < 0 else ("", count)
     for name, unit in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
-        if size >= unit:
+        # From where two digits would round up to the unit, so that nothing prints as 1,024.00 of the smaller one.
+        if size >= unit or (unit > KIB and size >= unit - unit // 204_800):
             value = size / unit
             digits = 0 if value >= 100 and size % unit == 0 else 2
             return f"{sign}{value:,.{digits}f} {name}"

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import cast
 
-from planner.engines import transformers, vllm
+from planner.engines import llama_cpp, sglang, tensorrt_llm, tgi, transformers, vllm
 from planner.engines.base import Engine, EngineSettings
 from planner.errors import InputError, shown
 
-ENGINES: dict[str, Engine] = {"transformers": cast(Engine, transformers), "vllm": cast(Engine, vllm)}
+ENGINES: dict[str, Engine] = {
+    "transformers": cast(Engine, transformers),
+    "vllm": cast(Engine, vllm),
+    "llama.cpp": cast(Engine, llama_cpp),
+    "sglang": cast(Engine, sglang),
+    "tensorrt-llm": cast(Engine, tensorrt_llm),
+    "tgi": cast(Engine, tgi),
+}
 
 
 def engine(name: str) -> Engine:

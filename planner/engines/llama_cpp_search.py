@@ -1,0 +1,48 @@
+"""The largest context, and the most slots, whose allocation a budget holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Need = Callable[[int, int], int]
+"""(n_ctx, n_seq_max) -> bytes. It never shrinks when either grows at the other's share."""
+
+STEP = 256
+_MOST_CELLS = 2**40
+_MOST_SLOTS = 256
+
+
+@dataclass(frozen=True)
+class Fit:
+    """n_ctx: the largest that fits, 0 if none does; slots: how many of the asked context; grows: memory follows n_ctx."""
+
+    n_ctx: int
+    slots: int
+    bytes_per_256: int
+    grows: bool
+
+
+def search(need: Need, budget: int, n_ctx: int, sequences: int, per_slot: bool) -> Fit:
+    """By doubling and halving over whole steps of 256 cells a slot (of all slots together where they share the cells)."""
+    step = STEP * (sequences if per_slot else 1)
+    grows = need(_MOST_CELLS // step * step, sequences) > need(step, sequences)
+    largest = _largest(lambda steps: need(steps * step, sequences) <= budget, _MOST_CELLS // step) * step if grows else 0
+    # The last step that is paid for in full: past the largest, windows and other capped pools no longer grow.
+    after = max(largest, step)
+    marginal = (need(after + step, sequences) - need(after, sequences)) * STEP // step if grows else 0
+    share = n_ctx // sequences if per_slot else n_ctx
+    slots = _largest(lambda count: need(share * count, count) <= budget, _MOST_SLOTS)
+    return Fit(largest, slots, marginal, grows)
+
+
+def _largest(holds: Callable[[int], bool], most: int) -> int:
+    """The largest count up to `most` that holds, 0 if not even 1 does; what holds for a count holds for smaller ones."""
+    low, high = 0, 1
+    while high <= most and holds(high):
+        low, high = high, high * 2
+    high = min(high, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
