@@ -24,7 +24,7 @@ __all__ = ["ARCHITECTURE", "describe_metadata", "is_metadata", "read_gguf", "rea
 #: The view of the draft (MTP) context, which only files with draft layers have.
 DRAFT_VIEW = "llama.cpp mtp"
 _SPLIT = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
-_REFERENCE = re.compile(r"([\w.-]+/[\w.-]+):([\w.-]+(?:/[\w.-]+)*)", re.ASCII)
+_REFERENCE = re.compile(r"(?!.*\.\.)([\w.-]+/[\w.-]+):([\w.-]+(?:/[\w.-]+)*)", re.ASCII)
 
 
 def is_metadata(content: Mapping[str, Any]) -> bool:

@@ -81,7 +81,7 @@ class GgufWords:
 
     def __init__(self, arch: str, metadata: Mapping[str, Any], tensors: Collection[str] | None = None) -> None:
         self.arch, self.metadata, self.tensors = arch, metadata, tensors
-        self.depth = check_depth(self.number("block_count"), self.key("block_count"))
+        self.depth = check_depth(self.number("block_count", minimum=1), self.key("block_count"))
         if self.depth > MAX_LAYERS:
             raise ConfigError(f"{self.key('block_count')} is {self.depth}; llama.cpp has room for {MAX_LAYERS} layers",
                               field=self.key("block_count"))  # fmt: skip

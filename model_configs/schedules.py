@@ -43,10 +43,15 @@ def _inside(words: Words, item: str) -> Any:
     name, *path = item.split(".")
     value = words.get(name)
     for step in path:
-        if isinstance(value, list):
-            value = value[int(step)] if step.isdigit() and int(step) < len(value) else None
+        if value is None:
+            return None
+        if not isinstance(value, list if step.isdigit() else dict):
+            kind = "a list" if step.isdigit() else "an object"
+            raise ConfigError(f"{name} is {shown(value)} in the config; it must be {kind}", field=name, value=value)
+        if step.isdigit():
+            value = value[int(step)] if int(step) < len(value) else None
         else:
-            value = value.get(step) if isinstance(value, dict) else None
+            value = value.get(step)
     return value
 
 

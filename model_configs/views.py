@@ -6,6 +6,7 @@
   window_plus   windows are so many positions wider
   draft         word(s) of the number of draft (MTP) layers; they get a view of their own, "<engine> mtp"
   counted       the draft layers are in the main cache too
+  fill          layers without attention have rows all the same, as wide as the widest
 Conditions: `types`, `flag`, `given`, `absent` (see build.py), `slides`: only a model that has windows; `unless_layers`: not
 the model of exactly so many layers.
 """
@@ -33,6 +34,10 @@ def adapt(layers: Layers, rule: Mapping[str, Any], words: Words) -> Layers:
     found = [replace(layer, caches=tuple(_cache(cache, rule) for cache in layer.caches)) for layer in layers]
     if "owners" in rule:
         found = [layer if i < rule["owners"] else Layer(shares=-1) for i, layer in enumerate(found)]
+    if rule.get("fill"):
+        heads = [cache for layer in found for cache in layer.caches if isinstance(cache, Full)]
+        widest = max(heads, key=lambda cache: cache.kv_heads * (cache.k_dim + cache.v_dim), default=None)
+        found = [layer if layer.caches or widest is None else Layer((widest,)) for layer in found]
     if rule.get("counted"):
         found += _drafts(layers, rule, words)
     return tuple(found)

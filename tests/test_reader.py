@@ -343,6 +343,10 @@ WRONG_WORDS: list[tuple[dict[str, Any], str, Any]] = [
         [{"attention": {"n_heads_in_group": 2, "window_length": -1}}],
         [{"attention": {"n_heads_in_group": 2, "window_length": "x"}}])),
     *(({"model_type": "dbrx"}, "attn_config", {"kv_n_heads": value}) for value in (0, -1, "8", 1.5, [8])),
+    # words inside a word: what holds them must be a mapping
+    *(({"model_type": "dbrx"}, "attn_config", value) for value in ("x", 5, [1], True)),
+    *(({"model_type": "kimi_linear", "num_hidden_layers": 4}, "linear_attn_config", value) for value in ("x", 5, [1])),
+    *(({"model_type": "minimax_m3_vl_text"}, "sparse_attention_config", value) for value in ("x", 5, [1])),
     # shared tails
     *(({"model_type": "gemma3n_text"}, "num_kv_shared_layers", value) for value in (35, 34, 36, -1, True, "15", [15], 1.5)),
     *(({"model_type": "gemma4_text"}, "num_kv_shared_layers", value) for value in (30, 31, 25)),

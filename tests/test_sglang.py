@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import model_configs
 import planner
 from planner.engines import sglang
 from planner.engines.versions import rules_at, version_key
@@ -122,11 +123,9 @@ def test_state_slots_by_ratio_and_the_padding_slot() -> None:
 
 def test_windows_by_version() -> None:
     """gpt-oss has a window pool; Gemma 3 had one between 0.4.10 and 0.5.7 and is at full length before and after."""
-    gemma = planner.engines.sglang.cache_bytes
+    gemma = sglang.cache_bytes
     config = {"model_type": "gemma3_text", "hidden_size": 5376, "num_hidden_layers": 62, "num_attention_heads": 32,
               "num_key_value_heads": 16, "head_dim": 128, "sliding_window": 1024, "max_position_embeddings": 131072}  # fmt: skip
-    import model_configs
-
     model = model_configs.read(config)
     full = 62 * 2 * 16 * 128 * 2 * 100_000
     sizes = {v: gemma(model, sglang.Settings(version=v), tokens=100_000).total_bytes for v in ("0.4.9", "0.5.6", "0.5.9")}
@@ -136,6 +135,17 @@ def test_windows_by_version() -> None:
     assert gemma(oss, sglang.Settings(), tokens=100_000).total_bytes == 18 * row * (100_000 + 80_000)
     assert gemma(oss, sglang.Settings(), tokens=100).total_bytes == 36 * row * 100
     assert gemma(oss, sglang.Settings(disable_hybrid_swa_memory=True), tokens=100_000).total_bytes == 36 * row * 100_000
+
+
+def test_layers_without_attention_have_rows_where_the_engine_counts_layers() -> None:
+    """Nemotron-NAS drops attention in some blocks; SGLang's pool has num_hidden_layers layers all the same."""
+    kinds: list[dict[str, Any]] = [{"n_heads_in_group": 8}, {"no_op": True}, {"replace_with_linear": True}]
+    blocks = [{"attention": kind} for kind in kinds]
+    config = {"model_type": "nemotron-nas", "hidden_size": 8192, "num_attention_heads": 64, "num_hidden_layers": 3,
+              "block_configs": blocks}  # fmt: skip
+    model = model_configs.read(config)
+    assert sglang.cache_bytes(model, None, tokens=100).total_bytes == 3 * planner.architecture_bytes(model, 100).total_bytes
+    assert planner.engine("tensorrt-llm").cache_bytes(model, None, tokens=128).total_bytes == 128 * 4096
 
 
 def test_window_pool_from_requests() -> None:
@@ -150,7 +160,8 @@ def test_window_pool_from_requests() -> None:
 def test_speculation_by_version() -> None:
     model, budget = described("llama-3.1-8b"), 20 * GIB
     spec: dict[str, Any] = {
-        "speculative_algorithm": "EAGLE", "speculative_num_steps": 3, "speculative_eagle_topk": 4, "speculative_num_draft_tokens": 16,
+        "speculative_algorithm": "EAGLE", "speculative_num_steps": 3, "speculative_eagle_topk": 4,
+        "speculative_num_draft_tokens": 16,
     }  # fmt: skip
     plain = budget // 131072
     old = sglang.pool(model, sglang.Settings(version="0.5.6", **spec), budget)

@@ -124,7 +124,8 @@ def test_states_are_kept_for_the_whole_batch() -> None:
 
 def test_ranks_stages_and_drafts() -> None:
     model = described("llama-3.1-8b")
-    assert tensorrt_llm.cache_bytes(model, Settings(tensor_parallel_size=8, enable_attention_dp=True), 32).total_bytes == 32 * 131072
+    alone = Settings(tensor_parallel_size=8, enable_attention_dp=True)
+    assert tensorrt_llm.cache_bytes(model, alone, 32).total_bytes == 32 * 131072
     assert tensorrt_llm.cache_bytes(model, Settings(pipeline_parallel_size=3), 32).total_bytes == 32 * 11 * 4096
     pool = tensorrt_llm.pool(model, Settings(pipeline_parallel_size=3), GIB)
     assert pool.bytes_per_block_by_stage == (32 * 11 * 4096, 32 * 11 * 4096, 32 * 10 * 4096)
@@ -145,7 +146,7 @@ def test_index_keys_before_they_had_a_pool() -> None:
     """Before 1.2 they were counted at 64 tokens a block: twice as many at 32."""
     model = described("deepseek-v3.2")
     found = {
-        (v, block): tensorrt_llm.cache_bytes(model, Settings(version=v, tokens_per_block=block), tokens=64).total_bytes // 64 // 61
+        (v, block): tensorrt_llm.cache_bytes(model, Settings(version=v, tokens_per_block=block), tokens=64).total_bytes / 64 / 61
         for v in ("1.1.0", "1.2.0")
         for block in (32, 64)
     }

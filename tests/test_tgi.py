@@ -111,7 +111,8 @@ def test_dtypes_prefill_and_command() -> None:
     assert tgi.prefill_tokens(Settings(max_input_tokens=4095)) is None
     assert tgi.fallback_total_tokens(Settings(max_total_tokens=20_000)) == 20_000
     assert tgi.launch_command(model, Settings(num_shard=2, attention="paged")).startswith("ATTENTION=paged ")
-    vision = {"model_type": "mllama", "text_config": {"model_type": "mllama_text_model", "hidden_size": 4096, "num_hidden_layers": 4,
-              "num_attention_heads": 32, "num_key_value_heads": 8, "cross_attention_layers": [3]}}  # fmt: skip
+    text = {"model_type": "mllama_text_model", "hidden_size": 4096, "num_hidden_layers": 4, "num_attention_heads": 32,
+            "num_key_value_heads": 8, "cross_attention_layers": [3]}  # fmt: skip
+    vision = {"model_type": "mllama", "text_config": text}
     found = tgi.cache_bytes(model_configs.read(vision), None, tokens=10, encoder_tokens=100)
     assert "outside the pool" in found.warnings[0]

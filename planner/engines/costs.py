@@ -14,6 +14,7 @@ from planner.errors import EngineRefusal, InputError, shown
 from planner.hardware import Gpu
 from planner.layers import Layer, LayerCache, State
 from planner.model import Model
+from planner.units import ceil_div
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,15 @@ class LayerCost:
         return self.conv_bytes + self.recurrent_bytes
 
 
-def layer_bytes(cost: LayerCost, positions: int, slots: int) -> LayerBytes:
-    """The layer with `positions` rows and `slots` state slots, all requests together."""
-    parts = []
+def layer_bytes(cost: LayerCost, rows: int, slots: int, requests: int = 1) -> LayerBytes:
+    """The layer with `rows` rows and `slots` state slots, all requests together; positions are those of one request."""
+    parts, positions = [], ceil_div(rows, requests)
     if cost.key_bytes or cost.value_bytes:
         kind = "latent" if cost.kind == "indexed" else next(part for part in cost.kind.split("+") if part != "state")
-        size = positions * (cost.key_bytes + cost.value_bytes)
+        size = rows * (cost.key_bytes + cost.value_bytes)
         parts.append(CachePart(kind, positions, cost.window, cost.k_dim, cost.v_dim, cost.heads, size, size))
     if cost.index_bytes:
-        size = positions * cost.index_bytes
+        size = rows * cost.index_bytes
         parts.append(CachePart("indexed", positions, None, None, None, None, size, size))
     if cost.slot_bytes:
         size = slots * cost.slot_bytes

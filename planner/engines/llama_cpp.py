@@ -34,8 +34,13 @@ from planner.layers import Full, Layer, State
 from planner.model import Model
 from planner.units import GIB
 
+__all__ = ["VERSIONS", "LlamaCppBytes", "Settings", "cache_bytes", "launch_command", "name", "pool", "trained_context"]
+
 name = NAME
+#: The version rows: the commit that was read for each (or the build near its change), and since when.
 VERSIONS = {row.commits[-1] if row.commits else f"b{row.build}": str(row.date) for row in eras()}
+
+
 def cache_bytes(
     model: Model,
     settings: Settings | None = None,
@@ -55,7 +60,7 @@ def cache_bytes(
 
     Source: llama_cpp_memory.py, llama_cpp_context.py; measured with llama.cpp 0c1e57098, 4227c9be4 and 7841fc723.
     """
-    settings, encoder_tokens = settings or Settings(), check_count(encoder_tokens, "encoder_tokens")
+    settings = settings or Settings()
     tokens, requests = check_count(tokens, "tokens"), check_count(requests, "requests", 1)
     if tokens and settings.n_ctx is None:
         sequences = settings.n_seq_max or requests
@@ -136,15 +141,13 @@ def _plan(
     facts = architectures()
     caches = {cache for layer in layers for cache in layer.caches}
     recurrent = any(isinstance(cache, State) for cache in caches)
-    attends = any(not isinstance(cache, State) for cache in caches)
-    hybrid = recurrent and attends and era.hybrid_streams == "whole"
+    hybrid = recurrent and any(not isinstance(cache, State) for cache in caches)
     return Plan(
         asked, context(asked, era, hybrid), era, arch, k_type, v_type,
         copies=1 + (n_rs_seq if facts.has("rollback", arch) else 0),
         v_widest=max((row_elements(cache, era)[1] for cache in caches), default=0),
         v_head=max((cache.v_dim for cache in caches if isinstance(cache, Full)), default=0),
         key_only=facts.has("per_sequence_key_only", arch) and not draft,
-        hybrid=hybrid,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.engines.llama_cpp_table import NAME, Era
+from planner.engines.llama_cpp_table import NAME, Era, table
 from planner.errors import EngineRefusal
 from planner.units import ceil_div, round_up
 
@@ -40,14 +40,16 @@ def context(asked: Asked, era: Era, hybrid: bool) -> Context:
     """Cells and streams of the main cache.
 
     n_ctx = pad(asked, 256). unified: n_ctx cells in one stream. split: pad(n_ctx / n_seq_max, 256) cells in each of n_seq_max
-    streams, so 100 cells for 8 sequences become 2,048. n_batch is capped by the context before it is padded.
+    streams, so 100 cells for 8 sequences become 2,048. hybrid: in 2025 a model with states and attention had all n_ctx cells
+    in each stream. n_batch is capped by the context before it is padded.
     Before streams (July 2025) all sequences share the cells; before November 2025 the padding is 32 without flash attention.
     Errors: EngineRefusal (more sequences than llama.cpp has room for).
 
     Source: src/llama-context.cpp 100-306 at 0c1e57098; src/llama-model.cpp 18066-18104 at 4227c9be4.
     """
-    if asked.n_seq_max > 256:
-        raise EngineRefusal(f"llama.cpp keeps at most 256 sequences; n_seq_max is {asked.n_seq_max}", engine=NAME)
+    most = table()["max_sequences"]
+    if asked.n_seq_max > most:
+        raise EngineRefusal(f"llama.cpp keeps at most {most} sequences; n_seq_max is {asked.n_seq_max}", engine=NAME)
     n_batch = min(asked.n_ctx, asked.n_batch) if asked.causal else asked.n_batch
     n_batch = max(n_batch, era.min_batch)
     n_ubatch = min(n_batch, asked.n_ubatch or n_batch)
@@ -58,9 +60,11 @@ def context(asked: Asked, era: Era, hybrid: bool) -> Context:
         total = round_up(asked.n_ctx, pad)
         cells = total if unified else round_up(total // sequences, pad)
     else:
-        cells = round_up(asked.n_ctx if unified or hybrid else ceil_div(asked.n_ctx, sequences), pad)
+        whole = unified or (hybrid and era.hybrid_streams == "whole")
+        cells = round_up(asked.n_ctx if whole else ceil_div(asked.n_ctx, sequences), pad)
     streams = 1 if unified else sequences
-    share = cells if asked.kv_unified or streams > 1 else cells // sequences if era.streams == "one" else cells
+    # Before streams the cells were shared, but a server still gave each slot its part of them.
+    share = cells // sequences if era.streams == "one" and not asked.kv_unified else cells
     n_ubatch = n_ubatch if era.swa == "none" or era.swa["batch"] == "n_ubatch" else n_batch
     return Context(cells * streams, share, cells, streams, sequences, n_ubatch, unified)
 

@@ -41,7 +41,6 @@ class Plan:
     v_widest: int  # elements of the widest value row of any layer
     v_head: int  # width of one head's value
     key_only: bool
-    hybrid: bool
 
 
 @dataclass(frozen=True)

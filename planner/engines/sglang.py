@@ -132,14 +132,14 @@ def cache_bytes(
     window_rows = max(int(rows * settings.swa_full_tokens_ratio), window_need(setup, window, length, share))
     if all(cost.window is not None for cost in found if cost.row_bytes):
         window_rows = rows
-    layers = [layer_bytes(cost, rows if cost.window is None else min(rows, window_rows), slots) for cost in found]
+    layers = [layer_bytes(cost, rows if cost.window is None else min(rows, window_rows), slots, share) for cost in found]
     draft = rows * draft_row_bytes(setup, found) if found else 0
     parts = stage_layers(setup, len(found))
     fullest = parts[largest(found, parts, lambda part: sum(layers[cost.index].bytes for cost in part))]
     held = [layer if layer.index in fullest else layer_bytes(found[layer.index], 0, 0) for layer in layers]
     warnings = [text for text in (newer_than_known(NAME, settings.version),) if text]
     if draft and held:
-        part = CachePart("draft", rows, None, None, None, None, draft, draft)
+        part = CachePart("draft", ceil_div(rows, share), None, None, None, None, draft, draft)
         held[fullest[-1]] = replace(held[fullest[-1]], parts=(*held[fullest[-1]].parts, part))
         warnings.append(f"layer {fullest[-1]} carries the draft model's rows, {draft:,} bytes")
     rule = f"as SGLang stores them: {setup.kv_dtype}, pages of {setup.page_size}, {_ranks(setup)}"

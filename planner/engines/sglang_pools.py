@@ -212,14 +212,14 @@ def _answer(
 ) -> Pool:
     settings, page = setup.settings, setup.page_size
     stage = by_stage[binding]
-    solved = tokens.total if not any(cost.slot_bytes for cost in found) or slots >= slots_per_request(setup) else 0
-    context = context_of(setup, solved)
+    window = max((cost.window for cost in found if cost.window is not None), default=0)
+    states = any(cost.slot_bytes for cost in found)
+    context = context_of(setup, _longest(setup, tokens, window) if not states or slots >= slots_per_request(setup) else 0)
     length = round_up(max(context, 1), page)
     running = max_running_requests(settings, tokens.total, max(context, 1))
-    if any(cost.slot_bytes for cost in found):
+    if states:
         running = min(running, slots // slots_per_request(setup))
     extra = _speculation_tokens(setup, running) if tokens.total else 0
-    window = max((cost.window for cost in found if cost.window is not None), default=0)
     concurrency = min(tokens.total / length, float(running))
     if tokens.window:
         each, shared = window_slots(setup, window)
@@ -239,6 +239,16 @@ def _answer(
         blocks_per_request=ceil_div(length, page), bytes_per_block_by_stage=tuple(int((row + inside) * page) for row in rows),
         groups=_groups(stage, page), warnings=_warnings(setup, tokens, context, fits), details=details,
     )  # fmt: skip
+
+
+def _longest(setup: Setup, tokens: Tokens, window: int) -> int:
+    """The longest request: all tokens, or no more than the window pool where that does not hold a moving window."""
+    if not tokens.window or not tokens.full:
+        return tokens.total
+    if _window_too_small(setup, tokens, window):
+        return 0
+    each, shared = window_slots(setup, window)
+    return tokens.total if each + shared <= tokens.window else min(tokens.total, tokens.window)
 
 
 def _ratio(setup: Setup, cost: LayerCost) -> float:

@@ -101,14 +101,13 @@ def cache_bytes(
     held = []
     for cost in setup.costs:
         rows = requests * layer_rows(setup, cost, tokens)
-        layer = layer_bytes(cost, rows, requests * setup.slots_per_request)
-        cross = requests * blocks_of(setup, encoder_tokens) * setup.block_size
-        held.append(setup.with_cross(layer, cross))
+        layer = layer_bytes(cost, rows, requests * setup.slots_per_request, requests)
+        held.append(setup.with_cross(layer, blocks_of(setup, encoder_tokens) * setup.block_size, requests))
     parts = stage_layers(setup)
     fullest = parts[largest(setup.costs, parts, lambda part: sum(held[cost.index].bytes for cost in part))]
     for index, cost in enumerate(setup.costs):
         if index not in fullest:
-            held[index] = setup.with_cross(layer_bytes(cost, 0, 0), 0)
+            held[index] = setup.with_cross(layer_bytes(cost, 0, 0), 0, requests)
     rule = f"as TensorRT-LLM stores them: {setup.kv_dtype}, blocks of {setup.block_size}, tp {setup.ranks}"
     if setup.draft_row:
         # On the last stage in truth; counted on the fullest, which is never less.

@@ -59,12 +59,12 @@ class Setup:
         """Bytes of a token in the MTP or EAGLE3 layers, which are as wide as the model's widest."""
         return self.settings.num_nextn_predict_layers * max((cost.row_bytes for cost in self.costs), default=0)
 
-    def with_cross(self, layer: LayerBytes, positions: int) -> LayerBytes:
+    def with_cross(self, layer: LayerBytes, positions: int, requests: int) -> LayerBytes:
         """The layer with its encoder positions' keys and values."""
         heads, width, row = self.cross[layer.index]
         if not row:
             return layer
-        size = positions * row
+        size = requests * positions * row
         part = CachePart("cross", positions, None, width, width, heads, size, size)
         return replace(layer, parts=(*layer.parts, part))
 
@@ -101,7 +101,7 @@ def _kv_dtype(model: Model, settings: Settings) -> str:
     if settings.kv_cache_dtype != "auto":
         return settings.kv_cache_dtype
     scheme = model.config.get("quantization_config")
-    if isinstance(scheme, Mapping):
+    if isinstance(scheme, Mapping) and str(scheme.get("quant_method") or "modelopt").startswith("modelopt"):
         declared, named = scheme.get("kv_cache_scheme"), scheme.get("kv_cache_quant_algo")
         if named in ("FP8", "NVFP4", "INT8"):
             return str(named).lower()

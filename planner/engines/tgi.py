@@ -152,7 +152,7 @@ def cache_bytes(
     if encoder_tokens and any(isinstance(cache, Cross) for layer in model.layers for cache in layer.caches):
         warnings.append("image positions are kept as hidden states outside the pool, and are not counted here")
     rule = f"as TGI stores them ({CONFIDENCE}): blocks of {setup.block_size} tokens, one of {setup.settings.num_shard} shards"
-    layers = tuple(layer_bytes(cost, rows, 0) for cost in setup.costs)
+    layers = tuple(layer_bytes(cost, rows, 0, requests) for cost in setup.costs)
     return CacheBytes(layers, tokens, requests, encoder_tokens, tuple(warnings), rule)
 
 

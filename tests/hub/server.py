@@ -239,6 +239,8 @@ class _Handler(BaseHTTPRequestHandler):
         about: dict[str, Any] = {"id": name, "sha": OTHER_COMMIT if repo.fault == "api-not-pinned" else repo.commit}
         if repo.parameters is not None:
             about["safetensors"] = {"parameters": repo.parameters, "total": sum(repo.parameters.values())}
+        if "expand=siblings" in self.path:
+            about["siblings"] = [{"rfilename": file} for file in repo.files]
         self.send_json(about)
 
     def search(self, query: dict[str, list[str]]) -> None:

@@ -1,0 +1,121 @@
+"""Pictures of the running page for docs/screenshots: `python scripts/screenshots.py [name ...]`.
+
+Starts the page on a free port, opens it in the system's Chromium at desktop and phone width, light and dark, and writes
+one PNG a scene. Needs playwright (the package alone; its own browsers are not used).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlencode
+
+from playwright.sync_api import Page, ViewportSize, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+DESKTOP: ViewportSize = {"width": 1440, "height": 1000}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+UNKNOWN = '{"model_type": "made_up", "num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512, "kv_magic": 3}'
+
+#: name: (query, width, colour scheme, pasted config or None)
+SCENES: dict[str, tuple[dict[str, object], ViewportSize, Literal["light", "dark"], str | None]] = {
+    "plan": ({}, DESKTOP, "light", None),
+    "plan-dark": ({"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "requests": 8}, DESKTOP, "dark", None),
+    "plan-phone": ({"model": "google/gemma-3-27b-it", "tokens": 131072, "gpu": "h100"}, PHONE, "light", None),
+    "hybrid": ({"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "tokens": 131072, "gpu": "h200"}, DESKTOP, "light", None),
+    "sliding": ({"model": "google/gemma-3-27b-it", "tokens": 131072, "kv": "fp8", "gpu": "h100"}, DESKTOP, "light", None),
+    "mla": ({"model": "deepseek-ai/DeepSeek-V3", "cache": "static"}, DESKTOP, "light", None),
+    "encoder-decoder": ({"model": "openai/whisper-large-v3", "tokens": 448, "gpu": "4090"}, DESKTOP, "light", None),
+    "error": ({"tokens": "many", "gpu": "banana"}, DESKTOP, "light", UNKNOWN),
+    "deep": ({"model": "meta-llama/Llama-3.1-405B", "requests": 4}, DESKTOP, "light", None),
+}  # fmt: skip
+
+#: Streamlit scrolls inside this element, not in the window.
+HEIGHT = "document.querySelector('[data-testid=\"stMain\"]').scrollHeight"
+#: What the documents show; the others are for looking at.
+SHOWN = ("plan", "plan-dark", "plan-phone", "hybrid", "error")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """The page's address while it runs."""
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--server.address=127.0.0.1"]
+    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(f"{address}/_stcore/health", timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def settle(page: Page) -> None:
+    """Wait until the page has its answer or says why not, and its figures are drawn."""
+    page.locator('[data-testid="stMetric"], [data-testid="stAlert"]').first.wait_for(timeout=30_000)
+    page.wait_for_function("!document.querySelector('[data-testid=\"stStatusWidget\"]')", timeout=30_000)
+    heights = [-1]
+    while len(set(heights[-4:])) > 1 or len(heights) < 4:
+        page.wait_for_timeout(500)
+        heights.append(int(page.evaluate(HEIGHT)))
+
+
+def take(page: Page, path: Path, width: int) -> None:
+    """A picture of the whole page, the window being made as high as the content."""
+    height = page.evaluate(HEIGHT)
+    page.set_viewport_size({"width": width, "height": min(int(height) + 60, 8_000)})
+    page.wait_for_timeout(1_200)
+    page.screenshot(path=path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenes", nargs="*", help=f"any of {', '.join(SCENES)}; without a name, {', '.join(SHOWN)}")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "screenshots")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    with serving() as address, sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for name in options.scenes or SHOWN:
+            query, size, scheme, pasted = SCENES[name]
+            context = browser.new_context(viewport=size, color_scheme=scheme, device_scale_factor=1.5 if size is PHONE else 1)
+            page = context.new_page()
+            page.goto(f"{address}/?{urlencode(query)}")
+            settle(page)
+            if pasted:
+                page.get_by_text("config.json", exact=True).click()
+                page.locator(".st-key-paste textarea").fill(pasted)
+                page.keyboard.press("Control+Enter")
+                page.wait_for_timeout(800)
+                settle(page)
+            take(page, options.out / f"{name}.png", size["width"])
+            context.close()
+            print(name)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""The page in a real browser: it opens, a model is picked, the answer is read, and nothing is wrong on it or in the console.
+
+Chromium is the system's own; Playwright's package drives it. Where one of them is missing these tests are skipped with
+the reason, unless REQUIRE_BROWSER=1, which makes that a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parents[2]
+TOTAL = '[data-testid="stMetricValue"] >> nth=0'
+
+
+def missing(reason: str) -> None:
+    if os.environ.get("REQUIRE_BROWSER") == "1":
+        pytest.fail(f"REQUIRE_BROWSER=1, and {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("the package playwright is not installed: pip install -r requirements-dev.txt")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    chromium = os.environ.get("CHROMIUM") or next((path for name in names if (path := shutil.which(name))), None)
+    if chromium is None:
+        missing("no Chromium is installed: apt-get install chromium, or name one in $CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the page, served by a process of its own with the Hub switched off."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tmp_path_factory.mktemp("server") / "log"
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--server.address=127.0.0.1"]
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, "HF_HUB_OFFLINE": "1"}, stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            wait_for(f"http://127.0.0.1:{port}/_stcore/health", server, log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait(10)
+    written = log.read_text()
+    assert "Traceback" not in written, written
+
+
+def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    for _ in range(300):
+        try:
+            opener.open(url, timeout=2).close()
+            return
+        except OSError:
+            assert server.poll() is None, log.read_text()
+            time.sleep(0.1)
+    pytest.fail(f"the server did not start within 30 s: {log.read_text()}")
+
+
+class Watched:
+    """A page with everything that went wrong on it: console errors, script errors, requests to other hosts."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page, self.address, self.wrong = page, address, list[str]()
+        page.on("console", lambda message: self.wrong.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("request", lambda request: self._on_request(request.url))
+
+    def _on_request(self, url: str) -> None:
+        if not url.startswith((self.address, self.address.replace("http", "ws"), "data:", "blob:")):
+            self.wrong.append(f"asked another host: {url}")
+
+    def open(self, query: str = "") -> None:
+        self.page.goto(f"{self.address}/{query}")
+        self.page.locator(TOTAL).wait_for(timeout=30_000)
+        self.page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=30_000)
+
+    def answer(self, text: str) -> None:
+        from playwright.sync_api import expect
+
+        expect(self.page.locator(TOTAL)).to_have_text(text, timeout=15_000)
+
+    def nothing_wrong(self) -> None:
+        assert self.page.locator('[data-testid="stException"]').count() == 0
+        assert self.page.locator('[data-testid="stAlertContentError"]').count() == 0
+        assert self.wrong == []
+
+
+@pytest.fixture
+def page(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Watched]:
+    phone = request.node.get_closest_marker("parametrize") is not None and "phone" in request.node.name
+    context = browser.new_context(viewport={"width": 390, "height": 844} if phone else {"width": 1440, "height": 1000})
+    yield Watched(context.new_page(), address)
+    context.close()
+
+
+def choose(page: Page, key: str, text: str) -> None:
+    """Pick `text` in the select box with this key, as a person would: open, type, Enter."""
+    box = page.locator(f".st-key-{key} input")
+    box.click()
+    box.fill(text)
+    page.get_by_role("option", name=text, exact=True).first.wait_for()
+    page.keyboard.press("Enter")
+
+
+def test_a_model_is_picked_and_its_answer_read(page: Watched) -> None:
+    page.open()
+    page.answer("10.00 GiB")
+    choose(page.page, "model", "google/gemma-3-27b-it")
+    page.answer("2.91 GiB")
+    choose(page.page, "kv", "fp8")
+    page.answer("1.45 GiB")
+    assert "model=google%2Fgemma-3-27b-it" in page.page.url
+    assert "kv=fp8" in page.page.url
+    page.nothing_wrong()
+
+
+def test_a_link_opens_what_was_shared(page: Watched) -> None:
+    page.open("?model=deepseek-ai/DeepSeek-V3&tokens=65536&requests=2&gpu=h200")
+    page.answer("8.58 GiB")
+    assert page.page.get_by_text("On one H200 141GB SXM5").count() == 1
+    page.nothing_wrong()
+
+
+def test_a_gpu_may_be_typed_by_its_short_name(page: Watched) -> None:
+    page.open()
+    box = page.page.locator(".st-key-gpu input")
+    box.click()
+    box.fill("96 GiB")
+    page.page.keyboard.press("Enter")
+    page.page.get_by_text("96.00 GiB there").or_(page.page.get_by_text("96.00 GiB (")).first.wait_for(timeout=15_000)
+    page.nothing_wrong()
+
+
+@pytest.mark.parametrize("width", ["desktop", "phone"])
+@pytest.mark.parametrize("query", ["", "?model=Qwen/Qwen3-Next-80B-A3B-Instruct&requests=64&gpu=l4&cache=static"])
+def test_nothing_is_wider_than_the_window(page: Watched, width: str, query: str) -> None:
+    page.open(query)
+    page.page.wait_for_timeout(500)
+    wider = page.page.evaluate(
+        "[document.documentElement, document.querySelector('[data-testid=\"stMain\"]')].map(e => e.scrollWidth - e.clientWidth)"
+    )
+    assert wider == [0, 0]
+    page.nothing_wrong()
+
+
+def test_an_unknown_architecture_is_one_message_with_a_way_on(page: Watched) -> None:
+    page.open("?tokens=1024")
+    page.page.get_by_text("config.json", exact=True).first.click()
+    area = page.page.locator(".st-key-paste textarea")
+    area.fill('{"model_type": "made_up", "num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512}')
+    page.page.keyboard.press("Control+Enter")
+    page.page.get_by_text("does not know how model_type 'made_up' caches").wait_for(timeout=15_000)
+    assert page.page.locator('[data-testid="stAlertContentError"]').count() == 1
+    page.page.get_by_text("Treat it as plain attention").click()
+    page.answer("8.00 MiB")
+    page.nothing_wrong()
+
+
+def test_the_hub_switched_off_is_one_message_and_the_catalogue_still_works(page: Watched) -> None:
+    page.open()
+    page.page.get_by_text("Hugging Face", exact=True).first.click()
+    page.page.locator(".st-key-hub input").fill("org/model")
+    page.page.keyboard.press("Enter")
+    page.page.get_by_text("The catalogue works offline").wait_for(timeout=15_000)
+    assert page.page.locator('[data-testid="stAlertContentError"]').count() == 1
+    page.page.get_by_text("Catalogue", exact=True).first.click()
+    page.answer("10.00 GiB")
+    page.nothing_wrong()
+
+
+def test_every_input_has_a_name_and_every_figure_a_text(page: Watched) -> None:
+    page.open()
+    unnamed = page.page.evaluate(
+        "[...document.querySelectorAll('main input:not([type=file]), main textarea')].filter(e => !e.getAttribute('aria-label')"
+        " && !e.labels?.length && !e.getAttribute('aria-labelledby')).map(e => e.outerHTML.slice(0, 200))"
+    )
+    assert unnamed == []
+    charts = page.page.locator('[data-testid="stPlotlyChart"]')
+    assert charts.count() == 3
+    for text in ("Memory of one B200", "80 layers of Qwen", "against context length"):
+        assert page.page.get_by_label(re.compile(text)).count() >= 1, text
+
+
+def test_the_method_page_opens(page: Watched) -> None:
+    page.open()
+    page.page.get_by_text("Method", exact=True).first.click()
+    page.page.get_by_text("How each kind of cache is counted").wait_for(timeout=15_000)
+    page.nothing_wrong()

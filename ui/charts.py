@@ -1,0 +1,207 @@
+"""The page's figures as plain Plotly dicts. One colour and one pattern for each kind of cache, everywhere.
+
+Plotly itself is never imported: Streamlit takes the dict, and building one costs microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from planner import explain
+from planner.cache import CacheBytes
+from planner.units import GIB
+from ui import format as fmt
+from ui.i18n import t
+
+Figure = dict[str, Any]
+
+#: By kind in the order of explain.KINDS; the same ten as chartCategoricalColors in .streamlit/config.toml.
+COLOURS = dict(
+    zip(
+        explain.KINDS,
+        ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#8A5FBF", "#56B4E9", "#A3A500", "#8C8C8C", "#BDBDBD"),
+        strict=True,
+    )
+)
+#: A pattern beside the colour, so that nothing is told by colour alone.
+PATTERNS = dict(zip(explain.KINDS, ("", "/", "\\", "x", "+", "|", ".", "-", "/", ""), strict=True))
+_GREY = "#8C8C8C"
+#: The width of a layer's cell; given, because Plotly would take it from the distance of the cells of one kind.
+_CELL = 0.86
+_MARGIN = {"l": 8, "r": 8, "t": 36, "b": 8}
+#: Above the figure, in the room that the margin leaves; a click must not hide what the page talks about.
+_LEGEND = {
+    "orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top", "traceorder": "normal", "itemclick": False,
+    "itemdoubleclick": False,
+}  # fmt: skip
+
+
+def show(figure: Figure, key: str, alt: str) -> None:
+    """Draw a figure the way all of them are drawn: the page's theme, no logo, no tool bar, a text for those who cannot see it."""
+    config = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
+    st.plotly_chart(figure, theme="streamlit", key=key, alt=alt, config=config)
+
+
+def _marker(kind: str) -> dict[str, Any]:
+    white = {"fillmode": "overlay", "fgcolor": "#FFFFFF", "fgopacity": 0.6}
+    pattern = {"shape": PATTERNS[kind], "size": 6, "solidity": 0.25, **white}
+    return {"color": COLOURS[kind], "pattern": pattern, "line": {"width": 0}}
+
+
+def _parts(cache: CacheBytes) -> dict[str, list[tuple[int, int, int, int]]]:
+    """For each kind: (layer, place in the layer, parts of the layer, bytes). A layer that keeps nothing is one part."""
+    found: dict[str, list[tuple[int, int, int, int]]] = {}
+    for layer in cache.layers:
+        kinds = [(part.kind, part.bytes) for part in layer.parts] or [(layer.kind, 0)]
+        for place, (kind, count) in enumerate(kinds):
+            found.setdefault(kind, []).append((layer.index, place, len(kinds), count))
+    return found
+
+
+def layers(cache: CacheBytes) -> Figure:
+    """One cell a layer, coloured by kind, split where a layer keeps two; above it each layer's bytes where they differ."""
+    parts = _parts(cache)
+    different = len({layer.bytes for layer in cache.layers}) > 1
+    name, scale = fmt.unit(max((layer.bytes for layer in cache.layers), default=0))
+    below = [0] * len(cache.layers)
+    data: list[Figure] = []
+    for kind, cells in parts.items():
+        hover = [f"{t('layers.hover', index=i, kind=kind)}<br>{fmt.size(count)}" for i, _, _, count in cells]
+        common = {
+            "type": "bar", "x": [i for i, *_ in cells], "width": _CELL, "marker": _marker(kind), "hovertext": hover,
+            "hoverinfo": "text",
+        }  # fmt: skip
+        strip = {"base": [place / n for _, place, n, _ in cells], "y": [1 / n for _, _, n, _ in cells]}
+        data.append({**common, **strip, "name": f"{kind} × {len(cells)}", "legendgroup": kind, "yaxis": "y"})
+        if different:
+            base = [below[i] / scale for i, *_ in cells]
+            for i, _, _, count in cells:
+                below[i] += count
+            tall = {"base": base, "y": [count / scale for *_, count in cells], "yaxis": "y2"}
+            data.append({**common, **tall, "name": kind, "legendgroup": kind, "showlegend": False})
+    last = len(cache.layers) - 1
+    layout: Figure = {
+        "height": 300 if different else 140,
+        "barmode": "overlay",
+        "margin": _MARGIN,
+        "showlegend": True,
+        "legend": _LEGEND,
+        "xaxis": {
+            "title": {"text": t("layers.axis")}, "range": [-0.6, last + 0.6], "showgrid": False, "zeroline": False,
+            "fixedrange": True, "anchor": "y", "tickmode": "array", "tickvals": _ticks(last), "ticks": "",
+        },
+        "yaxis": {"visible": False, "range": [0, 1], "fixedrange": True, "domain": [0, 0.2] if different else [0, 1]},
+    }  # fmt: skip
+    if different:
+        title = {"text": t("layers.bytes", unit=name)}
+        layout["yaxis2"] = {
+            "domain": [0.26, 1], "anchor": "x", "fixedrange": True, "rangemode": "tozero", "title": title, "automargin": True,
+        }  # fmt: skip
+    return {"data": data, "layout": layout}
+
+
+def _ticks(last: int) -> list[int]:
+    step = next(step for step in (1, 2, 4, 8, 10, 20, 40, 100, 1_000, 10_000) if last // step <= 14)
+    return list(range(0, last + 1, step))
+
+
+def curve(
+    lines: Sequence[tuple[str, str, Sequence[tuple[int, int]]]],
+    here: tuple[int, int],
+    limit: int | None,
+    room: int | None,
+    requests: str,
+) -> Figure:
+    """KV bytes against context length. lines: (name, style: own, mha or mqa, points of (tokens, bytes)); here: the person's
+    point; limit: the model's; room: bytes left beside the weights, drawn where it falls inside the picture."""
+    most = max(count for _, _, points in lines for _, count in points)
+    name, scale = fmt.unit(most)
+    end = max(x for _, _, points in lines for x, _ in points)
+    styles: dict[str, Figure] = {
+        "own": {"color": COLOURS["full"], "width": 3},
+        "mha": {"color": _GREY, "width": 2, "dash": "dash"},
+        "mqa": {"color": _GREY, "width": 2, "dash": "dot"},
+    }
+    data: list[Figure] = [
+        {
+            "type": "scatter", "mode": "lines", "name": label, "line": styles[style], "x": [x for x, _ in points],
+            "y": [count / scale for _, count in points], "text": [fmt.size(count) for _, count in points],
+            "hovertemplate": "%{x:,} tokens: %{text}<extra>" + label + "</extra>",
+        }
+        for label, style, points in lines
+    ]  # fmt: skip
+    if room is not None and 0 < room <= most:
+        label = t("curve.room", size=fmt.size(room))
+        line = {"color": COLOURS["chunked"], "width": 1.5, "dash": "longdashdot"}
+        data.append({
+            "type": "scatter", "mode": "lines", "name": label, "line": line, "x": [0, end], "y": [room / scale] * 2,
+            "hovertemplate": label + "<extra></extra>",
+        })  # fmt: skip
+    text = t("curve.here", tokens=f"{here[0]:,}", size=fmt.size(here[1]))
+    data.append({
+        "type": "scatter", "mode": "markers", "x": [here[0]], "y": [here[1] / scale], "showlegend": False, "hoverinfo": "text",
+        "hovertext": text, "marker": {"size": 11, "color": COLOURS["chunked"], "line": {"width": 2, "color": "#FFFFFF"}},
+    })  # fmt: skip
+    # To the left in the right half; else below a steep line and above a flat one, where there is room for the text.
+    right, steep = here[0] > end * 0.55, here[1] > most * 0.12
+    notes: list[Figure] = [{
+        "x": here[0], "y": here[1] / scale, "text": text, "showarrow": True, "arrowhead": 0, "arrowcolor": _GREY,
+        "ax": -24 if right else 24, "ay": 24 if steep and not right else -34, "xanchor": "right" if right else "left",
+    }]  # fmt: skip
+    shapes: list[Figure] = []
+    if limit is not None and limit <= end:
+        rule = {"color": _GREY, "width": 1.5}
+        shapes.append({"type": "line", "x0": limit, "x1": limit, "y0": 0, "y1": 1, "yref": "paper", "line": rule})
+        mark = {"text": t("curve.limit", limit=f"{limit:,}"), "showarrow": False, "x": limit}
+        side = "right" if limit > end * 0.5 else "left"
+        notes.append({**mark, "y": 1, "yref": "paper", "yanchor": "bottom", "xanchor": side})
+    ticks = sorted({end * i // 4 for i in range(5)})
+    return {
+        "data": data,
+        "layout": {
+            "height": 380, "margin": {**_MARGIN, "t": 64}, "shapes": shapes, "annotations": notes, "hovermode": "closest",
+            "legend": _LEGEND,
+            "xaxis": {
+                "title": {"text": t("curve.axis")}, "range": [0, end * 1.02], "tickmode": "array", "tickvals": ticks,
+                "ticktext": [fmt.tokens(v) for v in ticks], "fixedrange": True,
+            },
+            "yaxis": {
+                "title": {"text": t("curve.bytes", unit=name, requests=requests)}, "rangemode": "tozero", "fixedrange": True,
+                "automargin": True, "tickformat": ",",
+            },
+        },
+    }  # fmt: skip
+
+
+def gpu(weights: int | None, kv: int, usable: int, gpu_name: str) -> Figure:
+    """What one GPU's memory goes to, as one bar with the memory's end marked."""
+    used = (weights or 0) + kv
+    parts = [("gpu.weights", weights or 0, _GREY), ("gpu.kv", kv, COLOURS["full"])]
+    if used < usable:
+        parts.append(("gpu.free", usable - used, "rgba(140,140,140,0.18)"))
+    data = [
+        {
+            "type": "bar", "orientation": "h", "y": [""], "x": [count / GIB], "name": f"{t(key)} {fmt.size(count)}",
+            "marker": {"color": colour, "line": {"width": 0}},
+            "hovertemplate": f"{t(key)}: {fmt.size(count)}<extra></extra>",
+        }
+        for key, count, colour in parts if count
+    ]  # fmt: skip
+    end = max(used, usable) / GIB
+    label = {"text": t("gpu.capacity", gpu=gpu_name, usable=fmt.size(usable)), "showarrow": False, "x": usable / GIB}
+    side = {"xanchor": "right", "xshift": -4} if usable / GIB > end * 0.4 else {"xanchor": "left", "xshift": 4}
+    return {
+        "data": data,
+        "layout": {
+            "height": 170, "barmode": "stack", "margin": {**_MARGIN, "t": 64}, "bargap": 0.1,
+            "legend": _LEGEND,
+            "annotations": [{**label, **side, "y": 1, "yref": "paper", "yanchor": "bottom"}],
+            "shapes": [{"type": "line", "x0": usable / GIB, "x1": usable / GIB, "y0": 0, "y1": 1.2, "yref": "paper",
+                        "line": {"color": COLOURS["chunked"], "width": 2}}],
+            "xaxis": {"title": {"text": t("gpu.chart.axis")}, "range": [0, end * 1.01], "fixedrange": True, "showgrid": False},
+            "yaxis": {"visible": False, "fixedrange": True},
+        },
+    }  # fmt: skip

@@ -1,0 +1,176 @@
+"""The number taken apart: its maths, its layers, its growth with the context, and what other head counts would take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import streamlit as st
+
+from planner import explain
+from planner.cache import CacheBytes, architecture_bytes
+from planner.model import Model
+from ui import charts
+from ui import format as fmt
+from ui.answer import requests_text
+from ui.i18n import t
+from ui.inputs import Workload
+
+_MAX_GROUPS = 12
+_STEPS = 32
+
+
+def maths(model: Model, cache: CacheBytes, kv_cache_dtype: str | None) -> None:
+    """Like layers together, each with its formula and the numbers in it, and their sum."""
+    st.header(t("maths.title"), anchor=False)
+    found = explain.groups(model, cache, kv_cache_dtype)
+    for group in found[:_MAX_GROUPS]:
+        what = " + ".join(explain.KINDS[kind] for kind in group.kind.split("+"))
+        where = t("maths.where.one" if group.count == 1 else "maths.where.many", layers=group.where)
+        st.markdown(t("maths.group", count=group.count, kind=group.kind, where=where, what=what))
+        if group.count == 1:
+            text = t("maths.single", formula=group.formula, bytes=f"{group.bytes:,}", size=fmt.size(group.bytes))
+        else:
+            total = t("maths.total", count=group.count, bytes=f"{group.bytes:,}", size=fmt.size(group.bytes))
+            text = t("maths.each", formula=group.formula, bytes=f"{group.bytes_each:,}") + "\n" + total
+        if group.bytes:
+            st.code(text, language=None, wrap_lines=True)
+    if len(found) > _MAX_GROUPS:
+        rest = found[_MAX_GROUPS:]
+        st.caption(t("maths.more", count=len(rest), bytes=f"{sum(group.bytes for group in rest):,}"))
+    each = t("maths.sum.each", size=fmt.size(cache.bytes_per_request)) if cache.requests > 1 else ""
+    total = fmt.size(cache.total_bytes)
+    st.markdown(
+        t("maths.sum", bytes=f"{cache.total_bytes:,}", size=total, requests=requests_text(cache.requests), each=each)
+    )
+
+
+def layers(model: Model, cache: CacheBytes) -> None:
+    """The layers as a picture coloured by kind, and each of them in a table."""
+    st.header(t("layers.title"), anchor=False)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in model.kinds.items())
+    alt = t("layers.alt", count=len(model.layers), model=model.name, kinds=kinds)
+    charts.show(charts.layers(cache), "layers_chart", alt)
+    with st.expander(t("layers.table"), icon=":material/table_rows:"):
+        unit, scale = fmt.unit(max((layer.bytes for layer in cache.layers), default=0))
+        rows = [
+            {
+                t("layers.column.layer"): layer.index,
+                t("layers.column.kind"): layer.kind,
+                t("layers.column.positions"): _joined(part.positions for part in layer.parts),
+                t("layers.column.window"): _joined(part.window for part in layer.parts),
+                t("layers.column.heads"): _joined(part.heads for part in layer.parts),
+                t("layers.column.k"): _joined(part.k_dim for part in layer.parts),
+                t("layers.column.v"): _joined(part.v_dim for part in layer.parts),
+                t("layers.column.size", unit=unit): layer.bytes / scale,
+                t("layers.column.bytes"): fmt.cell(layer.bytes),
+            }
+            for layer in cache.layers
+        ]
+        columns = {
+            t("layers.column.size", unit=unit): st.column_config.NumberColumn(format="%.2f"),
+            t("layers.column.bytes"): st.column_config.NumberColumn(format="localized"),
+        }
+        table_alt = t("layers.table.alt", model=model.name)
+        st.dataframe(rows, column_config=columns, hide_index=True, height=320, alt=table_alt)
+
+
+def _joined(values: Iterable[int | None]) -> str:
+    """The parts' values of one column: "4,096 + 1,500" for a layer with two caches, empty where there is none."""
+    return " + ".join(f"{value:,}" for value in values if value is not None)
+
+
+def curve_and_twins(model: Model, cache: CacheBytes, workload: Workload) -> None:
+    """The cache against the context length, and beside it the same model with other head counts."""
+    twins = explain.twins(model, cache.tokens, cache.requests, workload.kv_cache_dtype)
+    twins = _with_encoder(twins, model, cache, workload)
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        _curve(model, cache, workload, twins)
+    with right:
+        _twins(model, cache, twins)
+
+
+def _with_encoder(twins: explain.Twins, model: Model, cache: CacheBytes, workload: Workload) -> explain.Twins:
+    """The twins with the encoder's positions in their cross-attention, which the twins alone leave out."""
+    if not cache.encoder_tokens:
+        return twins
+
+    def total(heads: int) -> int:
+        return architecture_bytes(
+            model.with_kv_heads(heads), cache.tokens, cache.requests, kv_cache_dtype=workload.kv_cache_dtype,
+            encoder_tokens=cache.encoder_tokens,
+        ).total_bytes  # fmt: skip
+
+    return replace(
+        twins,
+        own_bytes=cache.total_bytes,
+        mha_bytes=None if twins.mha_bytes is None else total(model.attention_heads),
+        mqa_bytes=None if twins.mqa_bytes is None else total(1),
+    )
+
+
+def _curve(model: Model, cache: CacheBytes, workload: Workload, twins: explain.Twins) -> None:
+    st.header(t("curve.title"), anchor=False)
+    limit = model.max_context
+    end = max(limit or 2 * cache.tokens, cache.tokens)
+    windows = {c.window for layer in model.layers for c in layer.caches if c.window is not None and c.window < end}
+    at = sorted({end * i // _STEPS for i in range(_STEPS + 1)} | windows | {cache.tokens})
+
+    def line(of: Model) -> list[tuple[int, int]]:
+        return [
+            (
+                tokens,
+                architecture_bytes(
+                    of, tokens, cache.requests, kv_cache_dtype=workload.kv_cache_dtype, encoder_tokens=cache.encoder_tokens
+                ).total_bytes,
+            )
+            for tokens in at
+        ]
+
+    lines = [(t("curve.own"), "own", line(model))]
+    if twins.mha_bytes is not None and twins.mha_bytes != twins.own_bytes:
+        lines.append((t("curve.mha", heads=model.attention_heads), "mha", line(model.with_kv_heads(model.attention_heads))))
+    if twins.mqa_bytes is not None and twins.mqa_bytes != twins.own_bytes:
+        lines.append((t("curve.mqa"), "mqa", line(model.with_kv_heads(1))))
+    room = workload.gpu.usable_bytes - model.weight_bytes if workload.gpu and model.weight_bytes is not None else None
+    alt = t(
+        "curve.alt", model=model.name, size=fmt.size(cache.total_bytes), tokens=f"{cache.tokens:,}",
+        limit=t("curve.alt.limit", limit=f"{limit:,}") if limit else "",
+    )  # fmt: skip
+    here = (cache.tokens, cache.total_bytes)
+    charts.show(charts.curve(lines, here, limit, room, requests_text(cache.requests)), "curve_chart", alt)
+
+
+def _twins(model: Model, cache: CacheBytes, twins: explain.Twins) -> None:
+    st.header(t("twins.title"), anchor=False)
+    own = sorted({c.kv_heads for layer in model.layers for c in layer.caches if hasattr(c, "kv_heads")})
+    heads = " / ".join(str(n) for n in own)
+    known = [
+        (t("twins.mha"), str(model.attention_heads), twins.mha_bytes),
+        (t("twins.own"), heads, twins.own_bytes),
+        (t("twins.mqa"), "1", twins.mqa_bytes),
+        (t("twins.common"), "", twins.common_formula_bytes),
+    ]
+    kept = [(name, count, size) for name, count, size in known if size is not None]
+    unit, scale = fmt.unit(max(size for _, _, size in kept))
+    rows = [
+        {
+            t("twins.variant"): name,
+            t("twins.heads"): count,
+            t("twins.size", unit=unit): f"{size / scale:,.2f}",
+            t("twins.times"): f"{size / twins.own_bytes:,.4g}" if twins.own_bytes else "",
+        }
+        for name, count, size in kept
+    ]
+    st.table(rows, border="horizontal", hide_index=True, alt=t("twins.alt"))
+    if twins.mqa_bytes is None and twins.own_bytes:
+        st.caption(t("twins.none"))
+    common = twins.common_formula_bytes
+    if common and twins.own_bytes:
+        if common == twins.own_bytes:
+            st.caption(t("twins.common.note_same"))
+        elif common > twins.own_bytes:
+            st.caption(t("twins.common.note", times=f"{common / twins.own_bytes:,.3g}"))
+        else:
+            st.caption(t("twins.common.note_under", times=f"{twins.own_bytes / common:,.3g}"))
