@@ -181,7 +181,12 @@ def state_of(style: str, h: Hparams) -> State:
     inner, size = words.number("ssm.inner_size", minimum=1), words.number("ssm.state_size", minimum=1)
     groups = 0 if style == "mamba1" else words.number("ssm.group_count")
     conv = Tensor("convolution state", (inner + 2 * groups * size, words.number("ssm.conv_kernel", minimum=1)))
-    return State(style, (conv, Tensor("recurrent state", (inner, size), "float32")))
+    if style == "mamba1":
+        return State(style, (conv, Tensor("recurrent state", (inner, size), "float32")))
+    heads = words.number("ssm.time_step_rank", 1)  # heads of the state, whose number does not change its size
+    heads = heads if heads and inner % heads == 0 else 1
+    shape = (heads, inner // heads, size) if style == "mamba2" else (heads, size, inner // heads)
+    return State(style, (conv, Tensor("recurrent state", shape, "float32")))
 
 
 def build(family: GgufFamily, h: Hparams) -> tuple[Layer, ...]:

@@ -8,9 +8,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from planner.version import VERSION
 from planner import errors
 from planner.errors import HubError, InputError
+from planner.version import VERSION
 
 if TYPE_CHECKING:
     from httpx2 import Response

@@ -45,13 +45,13 @@ def _inside(words: Words, item: str) -> Any:
     for step in path:
         if value is None:
             return None
-        if not isinstance(value, list if step.isdigit() else dict):
+        if isinstance(value, list) and step.isdigit():
+            value = value[int(step)] if int(step) < len(value) else None
+        elif isinstance(value, dict) and not step.isdigit():
+            value = value.get(step)
+        else:
             kind = "a list" if step.isdigit() else "an object"
             raise ConfigError(f"{name} is {shown(value)} in the config; it must be {kind}", field=name, value=value)
-        if step.isdigit():
-            value = value[int(step)] if int(step) < len(value) else None
-        else:
-            value = value.get(step)
     return value
 
 
@@ -76,7 +76,8 @@ def window_of(family: Family, words: Words) -> int | None:
     if value is None or value == 0:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ConfigError(f"{word_of(spec['words'])} is {shown(value)}; it must be a whole number or null", field=word_of(spec["words"]))
+        name = word_of(spec["words"], words)
+        raise ConfigError(f"{name} is {shown(value)}; it must be a whole number or null", field=name)
     window: int = value // divide + plus
     if spec.get("halve_if") and (words.get(spec["halve_if"]) == "all" or words.flag(spec["halve_if"], "all", "vision")):
         return window // 2 + 1
@@ -153,11 +154,11 @@ def _fill(family: Family, words: Words, depth: int) -> list[str]:
             return [word if period[i % len(period)] == "G" else other for i in layers]
         if isinstance(period, bool) or not isinstance(period, int) or period < 1:
             name = word_of(schedule["every"], words)
-            raise ConfigError(f"{name}, the period of the layer pattern, is {shown(period)}; it must be a whole number", field=name)
+            raise ConfigError(f"{name} is {shown(period)}; the period of a layer pattern must be a whole number", field=name)
         at: Any = pick(words, schedule["at"]) if "at" in schedule else period - 1
         if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at < period:
             name = word_of(schedule["at"], words)
-            raise ConfigError(f"{name} is {shown(at)}; it must be from 0 to {period - 1}, the pattern's period less one", field=name)
+            raise ConfigError(f"{name} is {shown(at)}; in a period of {period} it must be from 0 to {period - 1}", field=name)
         if schedule.get("from_end"):
             return [word if (depth - 1 - i) % period == 0 else other for i in layers]
         return [word if i % period == at else other for i in layers]

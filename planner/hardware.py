@@ -71,8 +71,8 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def gpu(name: str) -> Gpu:
-    """The accelerator called `name`: an id ("h100-sxm"), a short name ("4090", "H100"), the driver's own ("NVIDIA A100-SXM4-80GB"),
-    or an amount ("96 GiB").
+    """The accelerator called `name`: an id ("h100-sxm"), a short name ("4090", "H100"), the driver's own name for it
+    ("NVIDIA A100-SXM4-80GB"), or an amount ("96 GiB").
 
     Errors: InputError with the closest known names.
     """

@@ -43,6 +43,16 @@ def test_every_verified_row_is_here_with_its_figures(truth: Path) -> None:
         assert [figure for figure in figures if not figure.agrees] == [], row["id"]
 
 
+def test_tallies_of_the_documents(truth: Path) -> None:
+    """Nothing that is compared differs, and every other row has its reason."""
+    found = coverage_logs.tallies(truth)
+    assert [text for tally in found.values() for text in tally.differ] == []
+    assert {name: len(tally.compared) + len(tally.not_compared) for name, tally in found.items()} == {
+        name: tally.rows for name, tally in found.items()
+    }
+    assert coverage_logs.document(found).startswith("| compared with public logs")
+
+
 def _inputs(entry: dict[str, Any]) -> set[str]:
     return {"kv_tokens", "kv_tokens_fp4"} if {"max_total_tokens", "max_tokens"} & set(entry["settings"]) else set()
 
@@ -155,6 +165,7 @@ def test_window_pool_from_requests() -> None:
     assert pool.details["swa_tokens"] == 16 * (128 + 128 + 1 + 1) + 2 * 4096 + 1
     ratio = sglang.pool(described("gpt-oss-120b"), sglang.Settings(), 20 * GIB)
     assert pool.tokens > ratio.tokens
+    assert (pool.details["confidence"], ratio.details["confidence"]) == ("documented", "exact")
 
 
 def test_speculation_by_version() -> None:

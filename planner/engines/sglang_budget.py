@@ -23,6 +23,8 @@ NAME = "sglang"
 def graph_defaults(settings: Settings, gpu_memory_bytes: int | None) -> tuple[int, int]:
     """chunked_prefill_size and cuda_graph_max_bs: as given, else by the card's memory in MiB and whether tp is 4 or more.
 
+    The second is 0 before 0.5.3, where no rule reads it.
+
     Source: the memory steps of server_args.py, in planner/data/sglang.yaml under gpu_defaults.
     """
     steps = table(NAME)["gpu_defaults"][rules_at(NAME, settings.version)["graphs"]]
@@ -31,7 +33,7 @@ def graph_defaults(settings: Settings, gpu_memory_bytes: int | None) -> tuple[in
     else:
         row = next(row for row in steps["rows"] if row[0] is None or gpu_memory_bytes / MIB < row[0])
         chunk, batch = row[1], row[2 if settings.tensor_parallel_size < 4 else 3]
-    return settings.chunked_prefill_size or chunk, settings.cuda_graph_max_bs or batch
+    return settings.chunked_prefill_size or chunk, settings.cuda_graph_max_bs or batch or 0
 
 
 def mem_fraction_static(model: Model, settings: Settings, gpu_memory_bytes: int) -> float:

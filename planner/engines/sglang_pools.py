@@ -26,8 +26,9 @@ class Tokens:
 def draft_row_bytes(setup: Setup, found: Sequence[LayerCost]) -> int:
     """Bytes of one token in the draft model's pool, which has the target's slots.
 
-    EAGLE, MTP, STANDALONE: int(target's row x draft layers / target's layers), and whole index keys. DFLASH: the draft
-    model's own row. n-gram speculation has no cache. Source: model_executor/pool_configurator.py.
+    EAGLE, MTP, STANDALONE: int(target's row x draft layers / target's layers), and whole index keys; beside window pools a
+    full layer's row x draft layers. DFLASH: the draft model's own row. n-gram speculation has no cache.
+    Source: model_executor/pool_configurator.py.
     """
     settings = setup.settings
     if settings.speculative_algorithm in (None, "NGRAM"):
@@ -42,6 +43,9 @@ def draft_row_bytes(setup: Setup, found: Sequence[LayerCost]) -> int:
     count = settings.speculative_draft_layers if draft is None else len(draft.layers)
     if not rows:
         return 0
+    wide = [cost.row_bytes for cost in rows if cost.window is None]
+    if wide and len(wide) < len(rows):
+        return count * max(wide)
     kept = sum(cost.key_bytes + cost.value_bytes for cost in rows)
     return int(kept * count / len(rows)) + count * max(cost.index_bytes for cost in rows)
 
@@ -229,7 +233,7 @@ def _answer(
     inside = draft if setup.rules["speculation"] == "in_cell" else 0
     details = {
         **_printed(setup, stage, tokens, slots, extra),
-        "confidence": "exact", "max_running_requests": running, "kv_cache_dtype": setup.kv_dtype, "page_size": page,
+        "confidence": _confidence(setup), "max_running_requests": running, "kv_cache_dtype": setup.kv_dtype, "page_size": page,
         "req_to_token_bytes": req_to_token_bytes(settings, running, context, page), "context_length": context,
         "draft_bytes": draft * (tokens.total + extra + _padding(setup)),
     }  # fmt: skip
@@ -239,6 +243,12 @@ def _answer(
         blocks_per_request=ceil_div(length, page), bytes_per_block_by_stage=tuple(int((row + inside) * page) for row in rows),
         groups=_groups(stage, page), warnings=_warnings(setup, tokens, context, fits), details=details,
     )  # fmt: skip
+
+
+def _confidence(setup: Setup) -> str:
+    """documented where a rule was read and no public log shows it: context ranks, window pools sized from requests."""
+    unseen = setup.settings.dcp_size > 1 or (_capped(setup) and setup.windows) or newer_than_known(NAME, setup.settings.version)
+    return "documented" if unseen else "exact"
 
 
 def _longest(setup: Setup, tokens: Tokens, window: int) -> int:

@@ -303,7 +303,7 @@ def _answer(
         concurrency = min(concurrency, cross / blocks_of(setup, written if isinstance(written, int) else setup.cross_length))
     fits = bool(context) and concurrency >= 1
     details: dict[str, Any] = {
-        "confidence": "exact", "backend": setup.backend, "kv_cache_dtype": setup.kv_dtype, "tokens_per_block": block,
+        "confidence": _confidence(setup, binding), "backend": setup.backend, "kv_cache_dtype": setup.kv_dtype, "tokens_per_block": block,
         "pool_bytes": sum(blocks[pool.window] * block * pool.row_bytes for pool in binding),
         "bytes_per_token": sum(pool.row_bytes for pool in binding), "max_blocks_per_sequence": need[last.window],
         "blocks_per_window": {window or context: count for window, count in blocks.items()},
@@ -321,6 +321,12 @@ def _answer(
         groups=_groups(setup, binding), details=details,
         warnings=_warnings(setup, context or 0, tokens, fits, slots if states else 0),
     )  # fmt: skip
+
+
+def _confidence(setup: Setup, pools: tuple[WindowPool, ...]) -> str:
+    """documented where a rule was read and no public log shows it: pools by window, cross pools, states, index keys."""
+    unseen = len(pools) > 1 or any(row for _, _, row in setup.cross) or any(c.slot_bytes or c.index_bytes for c in setup.costs)
+    return "documented" if unseen or newer_than_known(NAME, setup.settings.version) else "exact"
 
 
 def _groups(setup: Setup, pools: tuple[WindowPool, ...]) -> tuple[PoolGroup, ...]:

@@ -28,7 +28,7 @@ VERSIONS = {row["since"]: row.get("facts", "") for row in table("versions")["ver
 DEFAULT_GPU = "h100"
 
 
-def pool(model: Model, settings: Settings | None = None, *, budget_bytes: int, gpu: str | Gpu = DEFAULT_GPU) -> Pool:
+def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, gpu: str | Gpu | None = None) -> Pool:
     """What vLLM makes of `budget_bytes` on each GPU.
 
     num_blocks = floor(budget / bytes per block), the least of all pipeline stages. A request of max_model_len takes
@@ -42,7 +42,7 @@ def pool(model: Model, settings: Settings | None = None, *, budget_bytes: int, g
     """
     settings = settings or Settings()
     budget = check_count(settings.kv_cache_memory_bytes or budget_bytes, "budget_bytes")
-    setup = prepare(model, settings, find_gpu(gpu) if isinstance(gpu, str) else gpu)
+    setup = prepare(model, settings, _gpu(gpu))
     capacity = setup.capacity
     if not capacity.groups:
         return Pool(
@@ -65,7 +65,7 @@ def pool(model: Model, settings: Settings | None = None, *, budget_bytes: int, g
         max_model_len=length,
         groups=tuple(_group(each, setup) for each in capacity.groups),
         warnings=_warnings(setup, profiled, blocks, length),
-        details=_details(setup),
+        details={**_details(setup), "estimated_max_model_len": capacity.longest(max(1, length), blocks)},
     )
 
 
@@ -77,7 +77,7 @@ def cache_bytes(
     encoder_tokens: int = 0,
     prompt_tokens: int | None = None,
     *,
-    gpu: str | Gpu = DEFAULT_GPU,
+    gpu: str | Gpu | None = None,
 ) -> CacheBytes:
     """What the blocks of `requests` requests of `tokens` positions each take on the fullest rank, layer by layer, in bytes.
 
@@ -91,7 +91,7 @@ def cache_bytes(
     settings = settings or Settings()
     tokens, requests = check_count(tokens, "tokens"), check_count(requests, "requests", 1)
     encoder_tokens = check_count(encoder_tokens, "encoder_tokens")
-    setup = prepare(model, settings, find_gpu(gpu) if isinstance(gpu, str) else gpu)
+    setup = prepare(model, settings, _gpu(gpu))
     return setup_bytes(setup, tokens, requests, encoder_tokens)
 
 
@@ -129,6 +129,10 @@ def _fullest_stage(setup: Setup) -> range:
     return cuts[sizes.index(max(sizes))] if sizes else cuts[0]
 
 
+def _gpu(gpu: str | Gpu | None) -> Gpu:
+    return find_gpu(gpu or DEFAULT_GPU) if not isinstance(gpu, Gpu) else gpu
+
+
 def _group(each: Group, setup: Setup) -> PoolGroup:
     spec = each.spec
     # Without prefix caching a state is one block, however long the request.
@@ -140,7 +144,7 @@ def _details(setup: Setup) -> dict[str, object]:
     return {
         "block_size": setup.layout.block_size,
         "backends": setup.layout.backends,
-        "kv_cache_dtype": setup.resolved.attention.name,
+        "kv_cache_dtype": setup.stored_format,
         "kv_cache_dtype_why": setup.resolved.why,
         "max_num_batched_tokens": setup.max_num_batched_tokens,
         "max_num_seqs": setup.max_num_seqs,

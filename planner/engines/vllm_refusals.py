@@ -65,7 +65,7 @@ def _check_pipeline(facts: Facts, settings: Settings) -> None:
     for stage in stages(len(facts.layers), pp):
         for i in stage:
             source = facts.layers[i].shares
-            if source is not None and source not in stage:
+            if source is not None and source >= 0 and source not in stage:
                 raise _refusal(f"layer {i} shares the cache of layer {source}, which {pp} pipeline stages put on another stage")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from planner.engines.vllm_backends import Chooser, Platform, platform_of
@@ -20,6 +21,8 @@ from planner.layers import Full, IndexKeys, Latent, Layer
 from planner.model import Model
 from planner.units import GIB
 
+#: Storage of index keys and compressor states, which follow no KV format.
+_OTHER = {"index", "float32"}
 _DraftLayers = tuple[tuple[Layer, SpecBuilder], ...]
 
 
@@ -40,6 +43,12 @@ class Setup:
     prefix_caching: bool
     async_scheduling: bool
     draft_layers: int
+
+    @property
+    def stored_format(self) -> str:
+        """The format that most caches of keys, values or latents end up in."""
+        found = Counter(p.spec.storage for p in self.layout.placed if p.spec.kind != "mamba" and p.spec.storage not in _OTHER)
+        return found.most_common(1)[0][0] if found else self.resolved.attention.name
 
 
 def prepare(model: Model, settings: Settings, gpu: Gpu) -> Setup:
