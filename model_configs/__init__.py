@@ -1,5 +1,7 @@
 """From somebody's config to a described model: `model_configs.read(source)`."""
 
-from model_configs.reader import describe, parse_config, read
+from model_configs.decoder import parse_config
+from model_configs.description import describe
+from model_configs.reader import read
 
 __all__ = ["describe", "parse_config", "read"]

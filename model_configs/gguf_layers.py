@@ -141,14 +141,13 @@ def attention(h: Hparams, i: int) -> list[LayerCache]:
 
 
 def index_keys(family: GgufFamily, h: Hparams) -> list[IndexKeys | None]:
-    """The indexer keys of each layer: one head of indexer.key_length, three of them where keys are pooled (kpool)."""
-    words, none = h.words, [None] * h.depth
-    if family.index is None or (family.index_when and not words.number(family.index_when, 0)):
-        return list(none)
-    width = words.number("attention.indexer.key_length", 0)
-    if width == 0:
-        return list(none)
-    keys = IndexKeys(width * (3 if words.number("attention.indexer.kpool", 0) > 0 else 1))
+    """The indexer keys of each layer: one head of indexer.key_length; three where an architecture pools them (kpool)."""
+    words = h.words
+    width = words.number("attention.indexer.key_length", 0) if family.index else 0
+    if width == 0 or (family.index_when and not words.number(family.index_when, 0)):
+        return [None] * h.depth
+    pooled = family.index_pooled and words.number("attention.indexer.kpool", 0) > 0
+    keys = IndexKeys(width * (3 if pooled else 1))
     owners = [not h.recurrent[i] for i in range(h.depth)]
     if family.index == "types":
         full = words.per_layer("attention.indexer.types", [1] * h.trunk, h.trunk)
@@ -213,16 +212,15 @@ def contexts(family: GgufFamily, h: Hparams, layers: tuple[Layer, ...]) -> tuple
     """The layers in the main cache, and those in the draft (MTP) context's, by llama.cpp's own filters; none without drafts."""
     if not h.nextn:
         return layers, ()
-    trunk = tuple(layer if i < h.trunk else Layer() for i, layer in enumerate(layers))
+    trunk = layers[: h.trunk]
     if family.nextn == "unfiltered":
         return layers, layers
     if family.nextn == "apart":
         return trunk, trunk
-    index = index_keys(family, h) if family.index and family.state else []  # an indexed hybrid's draft has an indexer
-    draft = [Layer()] * h.trunk
-    for i in range(h.trunk, h.depth):
-        width = next((keys for keys in index if keys), None)
-        draft.append(Layer((*attention(h, i), *((width,) if width else ()))))
+    # An indexed hybrid's draft has an indexer too; other indexed models' drafts attend to everything.
+    owned = index_keys(family, h) if family.state else []
+    index = next(((keys,) for keys in owned if keys), ())
+    draft = [Layer()] * h.trunk + [Layer((*attention(h, i), *index)) for i in range(h.trunk, h.depth)]
     return layers if family.nextn == "counted" or family.finish == "deepseek4" else trunk, tuple(draft)
 
 

@@ -37,6 +37,7 @@ class GgufFamily:
     state: str | None = None
     index: str | None = None
     index_when: str | None = None
+    index_pooled: bool = False
     shared: Mapping[str, Any] = field(default_factory=dict)
     nextn: str | None = None
     cache: str | None = None

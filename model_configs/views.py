@@ -4,7 +4,8 @@
   owners        layers from this number on reuse earlier caches, whatever the file says
   expanded      `values`: MLA is cached as expanded keys and values, each in its own width (`true`: both in the keys')
   window_plus   windows are so many positions wider
-  draft         word(s) of the number of draft (MTP) layers; they get a view of their own, "<engine> mtp"
+  draft         how many draft (MTP) layers, or the word(s) that say it; they get a view of their own, "<engine> mtp"
+  draft_slides  they are like the model's sliding layers
   counted       the draft layers are in the main cache too
   fill          layers without attention have rows all the same, as wide as the widest
 Conditions: `types`, `flag`, `given`, `absent` (see build.py), `slides`: only a model that has windows; `unless_layers`: not
@@ -17,7 +18,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from model_configs.words import Words
+from model_configs.special import check_depth
+from model_configs.words import Words, whole
 from planner.layers import Compressed, Full, IndexKeys, Latent, Layer, LayerCache, Sliding, State
 
 Layers = tuple[Layer, ...]
@@ -52,10 +54,18 @@ def draft(layers: Layers, rule: Mapping[str, Any], words: Words) -> Layers:
 def _drafts(layers: Layers, rule: Mapping[str, Any], words: Words) -> list[Layer]:
     if "draft" not in rule:
         return []
-    names = rule["draft"] if isinstance(rule["draft"], list) else [rule["draft"]]
+    if isinstance(rule["draft"], int):
+        count = rule["draft"]
+    else:
+        names = rule["draft"] if isinstance(rule["draft"], list) else [rule["draft"]]
+        # Only what the file says: a class's default does not put draft layers into a checkpoint.
+        given = next((words.given[name] for name in names if words.given.get(name) is not None), 0)
+        count = whole(given, names[0], words.model_type, 0)
     caches = [cache for layer in layers for cache in layer.caches if not isinstance(cache, State | IndexKeys | Compressed)]
     like = _cache(caches[-1], {"full": True}) if caches else None
-    return [Layer((like,))] * words.number(*names, minimum=0, default=0) if like else []
+    if rule.get("draft_slides"):
+        like = next((cache for cache in reversed(caches) if cache.window is not None), like)
+    return [Layer((like,))] * check_depth(count, "draft layers") if like else []
 
 
 def _cache(cache: LayerCache, rule: Mapping[str, Any]) -> LayerCache:

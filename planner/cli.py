@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from planner import report
-from planner.cache import CacheBytes, architecture_bytes
+from planner.cache import architecture_bytes
+from planner.cli_settings import COMMON, settings_of
 from planner.dtypes import FORMATS, storage_format
 from planner.engines import ENGINES, engine
-from planner.engines.base import EngineSettings
+from planner.engines.explain import Reason, difference
 from planner.errors import InputError, PlannerError
 from planner.hardware import gpu, gpus
 from planner.model import Model
@@ -47,8 +48,14 @@ def _parser() -> argparse.ArgumentParser:
     kv.add_argument("--requests", type=_count, default=1, help="requests at once (default 1)")
     kv.add_argument("--encoder-tokens", type=_count, default=0, help="encoder positions of an encoder-decoder or image model")
     kv.add_argument("--prompt-tokens", type=_count, help="how many of the tokens were the prompt, where that matters")
-    kv.add_argument("--kv-cache-dtype", default="auto", help=f"auto (the model's) or one of {', '.join(FORMATS)}")
+    kv.add_argument("--kv-cache-dtype", default="auto", help=f"auto (the model's), {', '.join(FORMATS)}, or an engine's own word")
     kv.add_argument("--cache-implementation", help="transformers: dynamic, static, offloaded or quantized")
+    kv.add_argument("-tp", "--tensor-parallel-size", type=_count, help="GPUs that each layer is split over")
+    kv.add_argument("-pp", "--pipeline-parallel-size", type=_count, help="stages that the layers are split into")
+    kv.add_argument("--max-model-len", type=_count, help="longest request that the engine accepts")
+    kv.add_argument("--block-size", type=_count, help="positions of a block")
+    kv.add_argument("--engine-version", help="version of the engine (default: the newest known)")
+    kv.add_argument("--set", action="append", metavar="NAME=VALUE", help="any other setting of the engine, by its own name")
     kv.add_argument("--gpu", help="compare weights and cache with this accelerator's memory, e.g. h100 or 24GiB")
     kv.add_argument("--revision", help="branch, tag or commit on the Hub")
     kv.add_argument("--token", help="Hub token for a gated model, used for this call alone")
@@ -82,43 +89,43 @@ def _tokens(model: Model, asked: int | None) -> int:
     return 1
 
 
-def _settings(arguments: argparse.Namespace, kv_dtype: str | None) -> EngineSettings:
-    """transformers' settings for a KV dtype: a wider type is the model's dtype, a narrower one a quantized cache."""
-    values: dict[str, Any] = {}
-    if arguments.cache_implementation:
-        values["cache_implementation"] = arguments.cache_implementation
-    if kv_dtype in ("float32", "float16", "bfloat16"):
-        values["dtype"] = kv_dtype
-    elif kv_dtype is not None:
-        values["cache_implementation"] = "quantized"
-        values.update({"backend": "fp8"} if kv_dtype.startswith("fp8") else {"nbits": int(kv_dtype.removeprefix("int"))})
-    return engine("transformers").Settings(**values)
-
-
-def _measure(arguments: argparse.Namespace, model: Model, tokens: int, kv_dtype: str | None) -> CacheBytes:
-    if arguments.engine is None and not arguments.cache_implementation:
-        return architecture_bytes(
-            model, tokens, arguments.requests, kv_cache_dtype=kv_dtype,
-            encoder_tokens=arguments.encoder_tokens, prompt_tokens=arguments.prompt_tokens,
-        )  # fmt: skip
-    return engine(arguments.engine or "transformers").cache_bytes(
-        model, _settings(arguments, kv_dtype), tokens, arguments.requests, arguments.encoder_tokens, arguments.prompt_tokens
-    )
-
-
 def _kv(arguments: argparse.Namespace) -> int:
-    kv_dtype = None if arguments.kv_cache_dtype == "auto" else storage_format(arguments.kv_cache_dtype).name
     device = gpu(arguments.gpu) if arguments.gpu else None
+    name = arguments.engine or _implied_engine(arguments)
+    plain_dtype = None if name or arguments.kv_cache_dtype == "auto" else storage_format(arguments.kv_cache_dtype).name
+    settings = settings_of(name, arguments) if name else None
     model = _read(arguments)
     tokens = _tokens(model, arguments.tokens)
-    cache = _measure(arguments, model, tokens, kv_dtype)
+    plain = architecture_bytes(
+        model, tokens, arguments.requests, kv_cache_dtype=plain_dtype,
+        encoder_tokens=arguments.encoder_tokens, prompt_tokens=arguments.prompt_tokens,
+    )  # fmt: skip
+    cache, reasons = plain, tuple[Reason, ...]()
+    if name:
+        cache = engine(name).cache_bytes(
+            model, settings, tokens, arguments.requests, arguments.encoder_tokens, arguments.prompt_tokens
+        )
+        if name != "transformers" or cache.rule is None:
+            reasons = difference(model, engine(name), settings, tokens, arguments.requests, arguments.encoder_tokens)
+    kv_dtype = plain_dtype or (arguments.kv_cache_dtype if arguments.kv_cache_dtype != "auto" else model.dtype)
     data = report.kv_data(
-        model, cache, engine=arguments.engine or "architecture", kv_cache_dtype=kv_dtype or model.dtype, gpu=device
+        model, cache, engine=name or "architecture", kv_cache_dtype=kv_dtype, gpu=device, reasons=reasons, plain=plain
     )
     if model.max_context and tokens > model.max_context:
         data["warnings"].append(f"{tokens:,} tokens are more than the model's limit of {model.max_context:,}")
     print(json.dumps(data, indent=2) if arguments.json else report.kv_text(data))
     return 1 if "gpu" in data and data["gpu"]["headroom_bytes"] < 0 else 0
+
+
+def _implied_engine(arguments: argparse.Namespace) -> str | None:
+    """transformers where one of its words is given; no engine where only the architecture's arithmetic is asked for."""
+    if arguments.cache_implementation:
+        return "transformers"
+    given = [flag for flag in COMMON if flag != "kv_cache_dtype" and getattr(arguments, flag) is not None]
+    if given or arguments.set or arguments.engine_version:
+        flag = (given or ["set" if arguments.set else "engine_version"])[0]
+        raise InputError(f"--{flag.replace('_', '-')} is an engine's setting; say --engine too", field=flag)
+    return None
 
 
 def _models(arguments: argparse.Namespace) -> int:

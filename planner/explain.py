@@ -68,6 +68,14 @@ def groups(model: Model, cache: CacheBytes, element: str | None = None) -> tuple
     )  # fmt: skip
 
 
+def engine_groups(cache: CacheBytes) -> tuple[Group, ...]:
+    """The layers of an engine's own allocation that take the same, by kind and bytes; parts that are no layer come last."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for layer in cache.layers:
+        found.setdefault((layer.kind, layer.bytes), []).append(layer.index)
+    return tuple(Group(len(same), tuple(same), kind, "", size) for (kind, size), same in found.items())
+
+
 def _formula(layer: Layer, measured: LayerBytes, cache: CacheBytes, element: str, model_dtype: str) -> str:
     if not layer.caches:
         return "0"
@@ -116,13 +124,17 @@ class Twins:
     common_formula_bytes: int | None
 
 
-def twins(model: Model, tokens: int, requests: int = 1, kv_cache_dtype: str | None = None) -> Twins:
+def twins(
+    model: Model, tokens: int, requests: int = 1, kv_cache_dtype: str | None = None, encoder_tokens: int = 0
+) -> Twins:
     """The MHA and MQA twins of a model, and what the common `2 x layers x hidden x tokens x bytes` formula says.
 
     common = 2 x layers x hidden x tokens x requests x bytes an element. It is right for multi-head attention alone.
     """
     def total(of: Model) -> int:
-        return architecture_bytes(of, tokens, requests, kv_cache_dtype=kv_cache_dtype).total_bytes
+        return architecture_bytes(
+            of, tokens, requests, kv_cache_dtype=kv_cache_dtype, encoder_tokens=encoder_tokens
+        ).total_bytes
 
     caches = [cache for layer in model.layers for cache in layer.caches]
     has_heads = any(isinstance(c, Full) for c in caches) and not any(isinstance(c, Latent | Compressed) for c in caches)

@@ -91,5 +91,6 @@ def gpu(name: str) -> Gpu:
     if size >= GIB // 4:
         return Gpu("custom", f"custom, {name.strip()}", "", size, None, "nominal", "given by the person")
     near = [i for i in known if key and key in i][:6] or difflib.get_close_matches(key, [*known, *aliases], 4, 0.7)
-    hint = f"; did you mean {', '.join(near)}?" if near else "; `python -m planner gpus` lists them, or give an amount like 96GiB"
+    others = "take one of the known ones (`planner gpus` lists them), or an amount like 96GiB"
+    hint = f"; did you mean {', '.join(near)}?" if near else f"; {others}"
     raise InputError(f"no accelerator is called {shown(name)}{hint}", field="gpu")

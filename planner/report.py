@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from planner.cache import CacheBytes
-from planner.explain import groups, twins
+from planner.engines.explain import Reason
+from planner.explain import engine_groups, groups, twins
 from planner.hardware import Gpu
 from planner.model import Model
 from planner.units import format_bytes
@@ -13,10 +14,24 @@ from planner.units import format_bytes
 SCHEMA_VERSION = 1
 
 
-def kv_data(model: Model, cache: CacheBytes, *, engine: str, kv_cache_dtype: str, gpu: Gpu | None = None) -> dict[str, Any]:
-    """The answer of `kv` as plain data; every memory figure is a whole number of bytes and its key says so."""
-    grouped = groups(model, cache, kv_cache_dtype)
-    others = twins(model, cache.tokens, cache.requests, kv_cache_dtype)
+def kv_data(
+    model: Model,
+    cache: CacheBytes,
+    *,
+    engine: str,
+    kv_cache_dtype: str,
+    gpu: Gpu | None = None,
+    reasons: tuple[Reason, ...] = (),
+    plain: CacheBytes | None = None,
+) -> dict[str, Any]:
+    """The answer of `kv` as plain data; every memory figure is a whole number of bytes and its key says so.
+
+    engine: whose allocation `cache` is, or "architecture". plain: the architecture's own cache, for an engine's answer;
+    reasons: what leads from it to the engine's bytes.
+    """
+    own = engine in ("architecture", "transformers")
+    grouped = groups(model, cache, kv_cache_dtype) if own else engine_groups(cache)
+    others = twins(model, cache.tokens, cache.requests, kv_cache_dtype if own else None, cache.encoder_tokens)
     data: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "model": model_data(model),
@@ -38,6 +53,9 @@ def kv_data(model: Model, cache: CacheBytes, *, engine: str, kv_cache_dtype: str
             "multi_query_bytes": others.mqa_bytes,
             "common_formula_bytes": others.common_formula_bytes,
         },
+        "rule": cache.rule,
+        "architecture_bytes": (plain or cache).total_bytes,
+        "difference": [{"code": r.code, "bytes": r.bytes, "layers": r.layers, "text": r.text} for r in reasons],
         "warnings": [*model.notes, *cache.warnings, *([model.assumption] if model.assumption else [])],
     }
     if gpu is not None:
@@ -84,16 +102,21 @@ def kv_text(data: dict[str, Any]) -> str:
         f"from {model['source']}",
         "",
         f"KV cache  {_size(data['kv_cache_bytes'])}  for {requests} of {data['tokens']:,} tokens{encoder}, "
-        f"{data['kv_cache_dtype']}",
+        f"{data['kv_cache_dtype']}" + ("" if data["engine"] == "architecture" else f", as {data['engine']} allocates it"),
         f"          {format_bytes(data['bytes_per_request'])} a request, "
         f"{format_bytes(round(data['average_bytes_per_token']))} a token on average",
         "",
-        "How",
+        "How" + (f" ({data['rule']})" if data["rule"] and data["engine"] != "transformers" else ""),
     ]
     for group in data["groups"]:
-        lines.append(f"  {len(group['layers']):>3} x {group['kind']:<12} {group['formula']} = {group['bytes_per_layer']:,} B")
+        formula = f"{group['formula']} = " if group["formula"] else ""
+        lines.append(f"  {len(group['layers']):>3} x {group['kind']:<12} {formula}{group['bytes_per_layer']:,} B")
     lines.append(f"  sum {data['kv_cache_bytes']:,} B")
-    lines += _twin_lines(data)
+    if data["difference"]:
+        lines += ["", f"Beside the architecture's {_size(data['architecture_bytes'])}"]
+        lines += [f"  {reason['text']}" for reason in data["difference"]]
+    if data["engine"] in ("architecture", "transformers"):
+        lines += _twin_lines(data)
     if model["params"]:
         weights = f"{model['params']:,} parameters, {format_bytes(model['weight_bytes'])}, {model['weights_confidence']}"
         lines += ["", f"Weights   {weights}"]

@@ -15,8 +15,8 @@ import yaml
 
 import model_configs
 from model_configs.build import Builder
+from model_configs.decoder import decoder
 from model_configs.families import table
-from model_configs.reader import decoder
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "tests/golden/transformers.yaml"

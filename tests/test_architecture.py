@@ -31,6 +31,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("capacity",),
     ("advise", "sweep", "latency", "explain"),
     ("report",),
+    ("cli_settings",),
     ("cli",),
     ("__main__",),
 )

@@ -233,6 +233,17 @@ class TestRefusals:
         assert found.k_bytes == 32 * 4096 * 1024 // 32 * 34
         assert found.v_bytes == 32 * 4096 * 1024 * 2
 
+    def test_a_layer_without_heads_has_values_without_flash_attention(self) -> None:
+        """Without flash attention each layer's values are as wide as the widest layer's, those without KV heads too."""
+        metadata = {
+            "general.architecture": "deci", "deci.block_count": 3, "deci.embedding_length": 1024,
+            "deci.attention.head_count": [16, 16, 0], "deci.attention.head_count_kv": [8, 4, 0],
+        }  # fmt: skip
+        model = model_configs.read(metadata)
+        on, off = (allocated(model, n_ctx=256, flash_attn=flash) for flash in ("on", "off"))
+        assert (on.k_bytes, on.v_bytes) == (12 * 64 * 256 * 2, 12 * 64 * 256 * 2)
+        assert (off.k_bytes, off.v_bytes) == (12 * 64 * 256 * 2, 24 * 64 * 256 * 2)
+
     def test_unknown_words(self) -> None:
         with pytest.raises(InputError, match="cache_type_k"):
             llama_cpp.Settings(cache_type_k="q6_k")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import streamlit as st
 
@@ -82,32 +81,12 @@ def _joined(values: Iterable[int | None]) -> str:
 
 def curve_and_twins(model: Model, cache: CacheBytes, workload: Workload) -> None:
     """The cache against the context length, and beside it the same model with other head counts."""
-    twins = explain.twins(model, cache.tokens, cache.requests, workload.kv_cache_dtype)
-    twins = _with_encoder(twins, model, cache, workload)
+    twins = explain.twins(model, cache.tokens, cache.requests, workload.kv_cache_dtype, cache.encoder_tokens)
     left, right = st.columns([3, 2], gap="medium")
     with left:
         _curve(model, cache, workload, twins)
     with right:
         _twins(model, cache, twins)
-
-
-def _with_encoder(twins: explain.Twins, model: Model, cache: CacheBytes, workload: Workload) -> explain.Twins:
-    """The twins with the encoder's positions in their cross-attention, which the twins alone leave out."""
-    if not cache.encoder_tokens:
-        return twins
-
-    def total(heads: int) -> int:
-        return architecture_bytes(
-            model.with_kv_heads(heads), cache.tokens, cache.requests, kv_cache_dtype=workload.kv_cache_dtype,
-            encoder_tokens=cache.encoder_tokens,
-        ).total_bytes  # fmt: skip
-
-    return replace(
-        twins,
-        own_bytes=cache.total_bytes,
-        mha_bytes=None if twins.mha_bytes is None else total(model.attention_heads),
-        mqa_bytes=None if twins.mqa_bytes is None else total(1),
-    )
 
 
 def _curve(model: Model, cache: CacheBytes, workload: Workload, twins: explain.Twins) -> None:

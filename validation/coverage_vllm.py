@@ -196,3 +196,18 @@ def tallies(truth: Path) -> list[VllmTally]:
     ]
 
 
+def markdown(found: Iterable[VllmTally]) -> str:
+    """The section of docs/COVERAGE.md: a table, each miss, and each log that was left out, by reason."""
+    found = list(found)
+    lines = ["| vLLM | rows | equal | left out |", "|---|---|---|---|", *(tally.line() for tally in found)]
+    for tally in found:
+        for title, texts in (("Not equal", tally.misses), ("Left out", tally.left_out)):
+            if not texts:
+                continue
+            lines += ["", f"{title}, {tally.name}:", ""]
+            reasons: dict[str, list[str]] = {}
+            for text in texts:
+                label, _, reason = text.partition("): ") if "): " in text else text.partition(": ")
+                reasons.setdefault(reason, []).append(label.split(" (")[0])
+            lines += [f"- {reason}: {', '.join(labels)}" for reason, labels in reasons.items()]
+    return "\n".join(lines) + "\n"

@@ -18,7 +18,6 @@ from planner.engines.llama_cpp_search import Fit, search
 from planner.engines.llama_cpp_settings import Settings
 from planner.engines.llama_cpp_table import (
     NAME,
-    BlockType,
     Era,
     architectures,
     cache_types,
@@ -27,6 +26,7 @@ from planner.engines.llama_cpp_table import (
     eras,
     table,
 )
+from planner.engines.llama_cpp_trained import trained_context
 from planner.errors import EngineRefusal, InputError
 from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
@@ -34,7 +34,7 @@ from planner.layers import Full, Layer, State
 from planner.model import Model
 from planner.units import GIB
 
-__all__ = ["VERSIONS", "LlamaCppBytes", "Settings", "cache_bytes", "launch_command", "name", "pool", "trained_context"]
+__all__ = ["VERSIONS", "LlamaCppBytes", "Settings", "cache_bytes", "launch_command", "name", "pool"]
 
 name = NAME
 #: The version rows: the commit that was read for each (or the build near its change), and since when.
@@ -74,7 +74,7 @@ def cache_bytes(
     flash = flash_attention(_flash_asked(settings, era), era, arch, layers, v_type)
     check_types(model, arch, layers, era, flash, k_type, v_type)
     asked, warnings = _asked(model, settings, arch, flash)
-    plan = _plan(asked, layers, era, arch, k_type, v_type, settings.n_rs_seq, settings.ctx_type == "mtp")
+    plan = _plan(model, settings, asked, layers, era, arch)
     if settings.n_rs_seq and plan.copies == 1 and any(isinstance(c, State) for x in layers for c in x.caches):
         warnings = (*warnings, f"n_rs_seq has no effect: llama.cpp rolls no states of {arch} back")
     return allocate(layers, plan, warnings, f"{era.name} ({era.source})")
@@ -94,6 +94,8 @@ def _layers(model: Model, settings: Settings, arch: str) -> tuple[Layer, ...]:
         raise EngineRefusal(f"{model.name} has no draft (MTP) layers, so llama.cpp has no mtp context for it", engine=name)
     if architectures().has("no_cache", arch):
         return tuple(Layer() for _ in model.layers_for(name))
+    if settings.ctx_type == "mtp" and not architectures().has("draft_graphs", arch):
+        raise EngineRefusal(f"llama.cpp cannot run the draft (MTP) layers of {arch} in a context of their own", engine=name)
     return draft if settings.ctx_type == "mtp" and draft else model.layers_for(name)
 
 
@@ -123,32 +125,27 @@ def _asked(model: Model, settings: Settings, arch: str, flash: bool) -> tuple[As
     return Asked(n_ctx, sequences, n_batch, n_ubatch, swa_full, unified, flash, causal), tuple(warnings)
 
 
-def trained_context(model: Model, arch: str) -> int:
-    """The context that n_ctx 0 means: the file's own, or what the converter would write; 0 where nothing says it."""
-    rules = table()["trained_context"]
-    recurrent = any(isinstance(cache, State) for layer in model.layers for cache in layer.caches)
-    if "general.architecture" not in model.config and model.architecture not in rules["except_classes"]:
-        for length, archs in rules.items():
-            if isinstance(length, int) and arch in archs and (recurrent or arch == "falcon"):
-                return length
-    return model.max_context or 0
-
-
-def _plan(
-    asked: Asked, layers: tuple[Layer, ...], era: Era, arch: str, k_type: BlockType, v_type: BlockType, n_rs_seq: int,
-    draft: bool,
-) -> Plan:
-    facts = architectures()
-    caches = {cache for layer in layers for cache in layer.caches}
-    recurrent = any(isinstance(cache, State) for cache in caches)
-    hybrid = recurrent and any(not isinstance(cache, State) for cache in caches)
+def _plan(model: Model, settings: Settings, asked: Asked, layers: tuple[Layer, ...], era: Era, arch: str) -> Plan:
+    facts, draft = architectures(), settings.ctx_type == "mtp"
+    own = {cache for layer in layers for cache in layer.caches}
+    # Widths are compared over all layers of the file, in whichever context they are.
+    every = own | {cache for layer in model.layers_for(name) for cache in layer.caches}
+    every |= {cache for layer in model.engine_layers.get(f"{name} mtp", ()) for cache in layer.caches}
+    recurrent = any(isinstance(cache, State) for cache in own)
+    padded = era.v_padded and not asked.flash_attn
     return Plan(
-        asked, context(asked, era, hybrid), era, arch, k_type, v_type,
-        copies=1 + (n_rs_seq if facts.has("rollback", arch) else 0),
-        v_widest=max((row_elements(cache, era)[1] for cache in caches), default=0),
-        v_head=max((cache.v_dim for cache in caches if isinstance(cache, Full)), default=0),
+        asked=asked,
+        context=context(asked, era, hybrid=recurrent and any(not isinstance(cache, State) for cache in own)),
+        era=era,
+        arch=arch,
+        k_type=cache_types()[settings.cache_type_k],
+        v_type=cache_types()[settings.cache_type_v],
+        copies=1 + (settings.n_rs_seq if facts.has("rollback", arch) else 0),
+        v_widest=max((row_elements(cache, era)[1] for cache in every), default=0),
+        v_head=max((cache.v_dim for cache in every if isinstance(cache, Full)), default=0),
+        pads_empty=padded and not recurrent and not draft and not facts.has("no_cache", arch),
         key_only=facts.has("per_sequence_key_only", arch) and not draft,
-    )  # fmt: skip
+    )
 
 
 def pool(model: Model, settings: Settings | None = None, *, budget_bytes: int, gpu: str | Gpu | None = None) -> Pool:

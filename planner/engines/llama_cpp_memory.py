@@ -40,6 +40,7 @@ class Plan:
     copies: int  # states kept for each sequence: 1 + n_rs_seq
     v_widest: int  # elements of the widest value row of any layer
     v_head: int  # width of one head's value
+    pads_empty: bool  # layers without KV heads still get a row of values, as wide as the widest
     key_only: bool
 
 
@@ -69,6 +70,9 @@ def allocate(layers: tuple[Layer, ...], plan: Plan, warnings: tuple[str, ...], r
         if layer.caches not in known:
             known[layer.caches] = tuple(piece for cache in layer.caches for piece in _pieces(cache, plan))
         pieces = known[layer.caches]
+        if plan.pads_empty and not layer.caches and layer.shares is None:
+            cells = plan.context.cells * plan.context.streams
+            pieces = (_Piece("none", cells, None, 0, plan.v_type.row(plan.v_widest) * cells, 0, Full(0, 0, 0)),)
         k_bytes += sum(piece.k for piece in pieces)
         v_bytes += sum(piece.v for piece in pieces)
         state_bytes += sum(piece.state for piece in pieces)

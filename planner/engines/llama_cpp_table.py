@@ -13,6 +13,7 @@ from typing import Any, Literal
 import yaml
 
 from planner.errors import EngineRefusal, InputError, shown
+from planner.layers import State
 from planner.model import Model
 
 NAME = "llama.cpp"
@@ -87,6 +88,12 @@ class Architectures:
         if "general.architecture" in model.config:
             arch = str(model.config["general.architecture"])
             return arch if arch in self.since else None
+        found = self._of_config(model)
+        plain = self.facts["without_states"].get(found)
+        states = any(isinstance(cache, State) for layer in model.layers for cache in layer.caches)
+        return plain if plain and not states else found
+
+    def _of_config(self, model: Model) -> str | None:
         parts = [model.config, *(model.config.get(name) for name in ("text_config", "llm_config", "language_config"))]
         for part in parts:
             if isinstance(part, Mapping):

@@ -303,7 +303,8 @@ def _answer(
         concurrency = min(concurrency, cross / blocks_of(setup, written if isinstance(written, int) else setup.cross_length))
     fits = bool(context) and concurrency >= 1
     details: dict[str, Any] = {
-        "confidence": _confidence(setup, binding), "backend": setup.backend, "kv_cache_dtype": setup.kv_dtype, "tokens_per_block": block,
+        "confidence": _confidence(setup, binding), "backend": setup.backend, "kv_cache_dtype": setup.kv_dtype,
+        "tokens_per_block": block,
         "pool_bytes": sum(blocks[pool.window] * block * pool.row_bytes for pool in binding),
         "bytes_per_token": sum(pool.row_bytes for pool in binding), "max_blocks_per_sequence": need[last.window],
         "blocks_per_window": {window or context: count for window, count in blocks.items()},

@@ -73,7 +73,7 @@ def cache_bytes(
         warnings.append(f"{implementation} has no effect: {model.cache_rules['own_cache']}")
         implementation = "dynamic"
     if implementation == "quantized":
-        _check_quantized(model, encoder_tokens)
+        _check_quantized(model, encoder_tokens, settings)
         found = measure(
             layers,
             lambda cache: (held_positions(cache, tokens, encoder_tokens, prompt_tokens),) * 2,
@@ -121,7 +121,9 @@ def _stored_positions(cache: LayerCache, held: int, tokens: int, prompt_tokens: 
     return min(tokens, cache.window)
 
 
-def _check_quantized(model: Model, encoder_tokens: int) -> None:
+def _check_quantized(model: Model, encoder_tokens: int, settings: Settings) -> None:
+    if settings.backend == "quanto" and settings.nbits not in (2, 4):
+        raise EngineRefusal(f"the quanto backend packs 2 or 4 bits, not {settings.nbits}; use hqq for other widths", engine=name)
     layers = model.layers_for(name)
     if not any(layer.caches for layer in layers):
         return

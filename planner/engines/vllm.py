@@ -11,19 +11,21 @@ import shlex
 
 from planner.cache import CacheBytes, CachePart, LayerBytes, check_count
 from planner.engines.base import Pool, PoolGroup
+from planner.engines.costs import check_budget
 from planner.engines.vllm_capacity import blocks_of
 from planner.engines.vllm_groups import Group, stages
 from planner.engines.vllm_settings import Settings, SpeculativeConfig
-from planner.engines.vllm_setup import Setup, prepare
+from planner.engines.vllm_setup import Setup, kv_budget_bytes, prepare
 from planner.engines.vllm_tables import table, unread
 from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
 from planner.model import Model
 
-__all__ = ["VERSIONS", "Settings", "SpeculativeConfig", "cache_bytes", "launch_command", "name", "pool"]
+__all__ = ["VERSIONS", "Settings", "SpeculativeConfig", "cache_bytes", "kv_budget_bytes", "launch_command", "name", "pool"]
 
 name = "vllm"
-VERSIONS = {row["since"]: row.get("facts", "") for row in table("versions")["versions"]}
+#: The first version of each row of rules and the month that it is from; the newest that was read.
+VERSIONS = {**{row["since"]: row["date"] for row in table("versions")["versions"]}, "0.33.0": "2026-11"}
 #: Block sizes differ between GPU generations; without a GPU those of Hopper are meant.
 DEFAULT_GPU = "h100"
 
@@ -41,7 +43,7 @@ def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, 
     Source: vLLM 0.33.0, v1/core/kv_cache_planning.py and kv_cache_utils.py.
     """
     settings = settings or Settings()
-    budget = check_count(settings.kv_cache_memory_bytes or budget_bytes, "budget_bytes")
+    budget = check_budget(settings.kv_cache_memory_bytes or budget_bytes)
     setup = prepare(model, settings, _gpu(gpu))
     capacity = setup.capacity
     if not capacity.groups:
@@ -87,6 +89,8 @@ def cache_bytes(
 
     encoder_tokens: vLLM charges max_num_batched_tokens for an encoder whatever they are. prompt_tokens does not matter.
     Errors: as `pool`.
+
+    Source: vLLM 0.33's own KV cache specs, grouping and admission, held to them row by row (docs/COVERAGE.md).
     """
     settings = settings or Settings()
     tokens, requests = check_count(tokens, "tokens"), check_count(requests, "requests", 1)

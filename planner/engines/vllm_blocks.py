@@ -10,6 +10,7 @@ from planner.engines.vllm_dtypes import KvFormat, Resolved
 from planner.engines.vllm_facts import Facts
 from planner.engines.vllm_settings import Settings
 from planner.engines.vllm_specs import Placed, Spec, SpecBuilder, deepseek_v4, gdn_flashinfer, kv_heads_per_rank
+from planner.errors import InputError, shown
 from planner.layers import Chunked, Compressed, Cross, Full, IndexKeys, Latent, Layer, LayerCache, Sliding, State
 from planner.units import ceil_div
 
@@ -97,8 +98,13 @@ class LayoutBuilder:
             for entry in self.settings.kv_cache_dtype_skip_layers:
                 if entry == "sliding_window":
                     chosen |= {i for i in attention if any(isinstance(c, Sliding) for c in self.facts.layers[i].caches)}
-                elif entry.isdigit():
+                elif entry.isdigit() and int(entry) in attention:
                     chosen.add(int(entry))
+                else:
+                    raise InputError(
+                        f"kv_cache_dtype_skip_layers: {shown(entry)} is neither sliding_window nor an attention layer's number",
+                        field="kv_cache_dtype_skip_layers",
+                    )
         return frozenset(chosen)
 
     def _skip_block_size(self, block: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -110,6 +111,22 @@ def batch_defaults(facts: Facts, settings: Settings, gpu: Gpu, length: int) -> t
     else:
         batched = settings.max_num_batched_tokens
     return batched, settings.max_num_seqs or min(seqs, batched)
+
+
+def kv_budget_bytes(settings: Settings, total_bytes: int, non_kv_bytes: int, cudagraph_bytes: int = 0) -> int:
+    """What is left of one GPU for the cache; below 0 where nothing is.
+
+    budget = ceil(total x gpu_memory_utilization) - everything else - the estimate of CUDA graphs (counted since 0.21).
+    total_bytes: as PyTorch reports the device. non_kv_bytes: weights, the activation peak, and what lies outside PyTorch.
+    kv_cache_memory_bytes, where set, is the budget itself.
+
+    Source: vLLM 0.33.0, v1/worker/gpu_worker.py; defaults by version in vllm_versions.yaml.
+    """
+    if settings.kv_cache_memory_bytes:
+        return settings.kv_cache_memory_bytes
+    rules = rules_of(settings.version)
+    share = settings.gpu_memory_utilization or rules.gpu_memory_utilization
+    return math.ceil(total_bytes * share) - non_kv_bytes - (cudagraph_bytes if rules.cudagraph_estimate else 0)
 
 
 def _draft_window(facts: Facts, speculative: SpeculativeConfig | None) -> int:

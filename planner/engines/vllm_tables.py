@@ -38,6 +38,7 @@ class Rules:
     """What one range of versions does; vllm_versions.yaml explains each field."""
 
     since: str
+    date: str
     gpu_memory_utilization: float
     tokens: str
     concurrency: str
