@@ -36,7 +36,7 @@ fix: $(DEV)/.ready
 
 # Rewrites the measured figures in README.md and docs/COVERAGE.md from the truth sets.
 coverage: $(DEV)/.ready
-	$(DEV)/bin/python -m validation.coverage --write
+	$(DEV)/bin/python -m validation.documents --write
 
 screenshots: $(DEV)/.ready
 	$(DEV)/bin/python scripts/screenshots.py

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ def truth() -> Path:
     if folder is None:
         pytest.skip("the full truth sets are not here: set PLANNER_TRUTH, or put them in `shared` beside the checkout")
     return folder
+
+
+@pytest.fixture(scope="session")
+def measured(truth: Path) -> Callable[[str], Any]:
+    """The figures of a section of validation.documents, measured once a session."""
+    from validation.documents import SECTIONS
+
+    return functools.cache(lambda section: SECTIONS[section][0](truth))
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -12,20 +12,19 @@ import numpy as np
 HIDDEN, HEADS, KV_HEADS, LAYERS, FF = 256, 4, 2, 3, 512
 
 
-def write(path: Path, vocabulary: int = 0, *, draft: int = 0, endian: Any = gguf.GGUFEndian.LITTLE, **extra: Any) -> Path:
-    """A tiny llama file: q4_K and q8_0 matrices, an f16 embedding, f32 norms, and a tokenizer of `vocabulary` words."""
-    writer = gguf.GGUFWriter(path, "llama", endianess=endian)
+def write(
+    path: Path, vocabulary: int = 0, *, arch: str = "llama", draft: int = 0, endian: Any = gguf.GGUFEndian.LITTLE
+) -> Path:
+    """A tiny file: q4_K and q8_0 matrices, an f16 embedding, f32 norms, and a tokenizer of `vocabulary` words."""
+    writer = gguf.GGUFWriter(path, arch, endianess=endian)
     writer.add_block_count(LAYERS + draft)
     writer.add_context_length(4096)
     writer.add_embedding_length(HIDDEN)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(KV_HEADS)
     writer.add_feed_forward_length(FF)
-    for key, value in extra.items():
-        add = {bool: writer.add_bool, int: writer.add_uint32, list: writer.add_array, str: writer.add_string}[type(value)]
-        add(key, value)
     if draft:
-        writer.add_uint32("llama.nextn_predict_layers", draft)
+        writer.add_uint32(f"{arch}.nextn_predict_layers", draft)
     if vocabulary:
         writer.add_token_list([f"word{i}" for i in range(vocabulary)])
         writer.add_token_scores([0.0] * vocabulary)

@@ -85,7 +85,7 @@ class TestLocalFiles:
 
     def test_draft_layers_are_apart(self, tmp_path: Path) -> None:
         """A draft layer's weights are loaded on request, and only the draft context caches it."""
-        model = read_gguf(write(tmp_path / "tiny.gguf", draft=1))
+        model = read_gguf(write(tmp_path / "tiny.gguf", arch="glm4moe", draft=1))
         assert [layer.kind for layer in model.layers] == ["full"] * LAYERS
         assert model.weights is not None
         drafts = {f"{name} tensors of the draft layers" for name in ("Q4_K", "Q8_0", "F32")}

@@ -1,16 +1,10 @@
-"""How well the planner agrees with real caches: every row of the truth sets against the prediction, and the tables of it.
-
-`python -m validation.coverage --write` measures again and rewrites the figures in README.md and docs/COVERAGE.md; the test
-suite fails when they are stale.
-"""
+"""How well the planner agrees with real caches: every row of the truth sets against the prediction, and the tables of it."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -267,33 +261,6 @@ def document(figures: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def replace_between(text: str, marker: str, body: str) -> str:
-    """`text` with what stands between the marker's comments replaced."""
-    start, end = f"<!-- {marker}:start -->", f"<!-- {marker}:end -->"
-    head, rest = text.split(start)
-    return f"{head}{start}\n{body}\n{end}{rest.split(end)[1]}"
-
-
 def truth_folder() -> Path | None:
     folder = Path(os.environ.get("PLANNER_TRUTH") or ROOT.parent / "shared")
     return folder if (folder / "truth").is_dir() else None
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="rewrite README.md and docs/COVERAGE.md")
-    arguments = parser.parse_args()
-    truth = truth_folder()
-    if truth is None:
-        print("the truth sets are not here: set PLANNER_TRUTH", file=sys.stderr)
-        return 3
-    figures = measure(truth)
-    if arguments.write:
-        for path, body in ((ROOT / "README.md", summary(figures)), (ROOT / "docs/COVERAGE.md", document(figures))):
-            path.write_text(replace_between(path.read_text("utf-8"), "coverage", body), "utf-8")
-    print(summary(figures))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

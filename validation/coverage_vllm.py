@@ -196,10 +196,15 @@ def tallies(truth: Path) -> list[VllmTally]:
     ]
 
 
+def summary(found: Iterable[VllmTally]) -> str:
+    """The table alone."""
+    return "\n".join(["| vLLM | rows | equal | left out |", "|---|---|---|---|", *(tally.line() for tally in found)])
+
+
 def markdown(found: Iterable[VllmTally]) -> str:
     """The section of docs/COVERAGE.md: a table, each miss, and each log that was left out, by reason."""
     found = list(found)
-    lines = ["| vLLM | rows | equal | left out |", "|---|---|---|---|", *(tally.line() for tally in found)]
+    lines = [summary(found)]
     for tally in found:
         for title, texts in (("Not equal", tally.misses), ("Left out", tally.left_out)):
             if not texts:

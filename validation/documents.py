@@ -1,0 +1,64 @@
+"""The measured figures in README.md and docs/COVERAGE.md, section by section: `python -m validation.documents --write`.
+
+Each section is what a truth set says today, and the test suite fails when the page says something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from validation import coverage, coverage_llama_cpp, coverage_logs, coverage_vllm
+
+COVERAGE = coverage.ROOT / "docs/COVERAGE.md"
+README = coverage.ROOT / "README.md"
+
+#: Section: how it is measured from a truth folder, and what each page says of it.
+SECTIONS: dict[str, tuple[Callable[[Path], Any], dict[Path, Callable[[Any], str]]]] = {
+    "transformers": (coverage.measure, {README: coverage.summary, COVERAGE: coverage.document}),
+    "vllm": (coverage_vllm.tallies, {README: coverage_vllm.summary, COVERAGE: coverage_vllm.markdown}),
+    "llama-cpp": (coverage_llama_cpp.measure, {README: coverage_llama_cpp.summary, COVERAGE: coverage_llama_cpp.document}),
+    "logs": (coverage_logs.tallies, {README: coverage_logs.summary, COVERAGE: coverage_logs.document}),
+}
+
+
+def replace_between(text: str, marker: str, body: str) -> str:
+    """`text` with what stands between the marker's two comments replaced."""
+    start, end = f"<!-- {marker}:start -->", f"<!-- {marker}:end -->"
+    head, rest = text.split(start)
+    return f"{head}{start}\n{body.strip()}\n{end}{rest.split(end)[1]}"
+
+
+def stale(section: str, figures: Any) -> list[str]:
+    """The pages that do not say what `figures` say."""
+    pages = SECTIONS[section][1]
+    texts = {page: page.read_text("utf-8") for page in pages}
+    return [page.name for page, render in pages.items() if replace_between(texts[page], section, render(figures)) != texts[page]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="only these sections")
+    parser.add_argument("--write", action="store_true", help="rewrite the pages")
+    arguments = parser.parse_args()
+    truth = coverage.truth_folder()
+    if truth is None:
+        print("error: the truth sets are not here; set PLANNER_TRUTH", file=sys.stderr)
+        return 3
+    for section in arguments.sections or SECTIONS:
+        measure, pages = SECTIONS[section]
+        figures = measure(truth)
+        for page, render in pages.items():
+            text = render(figures)
+            if arguments.write:
+                page.write_text(replace_between(page.read_text("utf-8"), section, text), "utf-8")
+            if page == README:
+                print(text.strip(), "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
