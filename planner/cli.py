@@ -160,11 +160,20 @@ def _gpus(arguments: argparse.Namespace) -> int:
 
 def _engines(arguments: argparse.Namespace) -> int:
     rows = [
-        {"name": name, "settings": sorted(known.Settings.model_fields)}
+        {
+            "name": name, "versions": known.VERSIONS,
+            "settings": {key: field.default for key, field in known.Settings.model_fields.items()},
+        }
         for name, known in ENGINES.items()
         if arguments.filter in name
-    ]
-    return _table(arguments, rows, ["engine", "settings"], lambda e: [e["name"], ", ".join(e["settings"])])
+    ]  # fmt: skip
+
+    def cells(row: dict[str, Any]) -> list[str]:
+        versions = [f"{version} ({date})" for version, date in row["versions"].items()]
+        told = [f"{key}={value}" for key, value in row["settings"].items() if value not in (None, (), False) and key != "version"]
+        return [row["name"], " to ".join(dict.fromkeys((versions[0], versions[-1]))), " ".join(told)]
+
+    return _table(arguments, rows, ["engine", "rules by version", "defaults"], cells)
 
 
 def _table(

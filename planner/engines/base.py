@@ -59,9 +59,10 @@ class Pool:
 
 
 class Engine(Protocol):
-    """An engine's name, its settings class, and the bytes that it allocates for requests."""
+    """An engine's name, the versions whose rules are known with their dates, its settings, and what it allocates."""
 
     name: str
+    VERSIONS: dict[str, str]
     Settings: type[EngineSettings]
 
     def cache_bytes(
