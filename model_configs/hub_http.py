@@ -32,8 +32,8 @@ _TEXTS: Final[dict[type[HubError], str]] = {
     "a private model needs an access token that may read it",
     errors.Gated: "access to {what} is restricted (asked {rights}): accept its licence on {endpoint}/{model_id}, "
     "then give an access token of the account that did",
-    errors.NoConfig: "{what} has no config.json at {revision}: it may hold only GGUF files or an adapter; "
-    "give the model it was made from",
+    errors.NoConfig: "{what} has no config.json at {revision}: it may hold only GGUF files (name one like "
+    "{model_id}:Q4_K_M) or an adapter (give the model it was made from)",
     errors.NoRevision: "{what} has no branch, tag or commit {revision}: main is the usual one",
     errors.Disabled: "{what} has been disabled on the Hub: choose another copy of this model",
     errors.NoWeights: "{what} has no model.safetensors at {revision}: its parameter count must come from elsewhere",

@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
 import model_configs
-import planner
-from planner.engines import llama_cpp, llama_cpp_ollama
+from planner.engines import llama_cpp
 from planner.engines.llama_cpp_table import cache_types, era_of, eras
 from planner.errors import ConfigError, EngineRefusal, InputError, UnsupportedArchitecture
 from planner.model import Model
-from planner.units import GIB, MIB
 from validation import coverage_llama_cpp as coverage
 
 GOLDEN = yaml.load(
@@ -58,12 +53,24 @@ def test_allocations(part: str, name: str) -> None:
     assert {str(settings): predicted(model, settings) for settings, _ in entry["rows"]} == rows
 
 
+BUILT = [(arch, entry) for entry in GOLDEN["built"] for arch in entry["archs"]]
+
+
+@pytest.mark.parametrize(("arch", "entry"), BUILT, ids=[arch for arch, _ in BUILT])
+def test_every_architecture(arch: str, entry: dict[str, Any]) -> None:
+    """The total that llama.cpp allocates for its own test model of an architecture."""
+    words = {f"{arch}.{word}": value for word, value in entry["metadata"].items()}
+    model = model_configs.read({"general.architecture": arch, **words})
+    assert [allocated(model, **settings).total_bytes for settings, _ in entry["rows"]] == [total for _, total in entry["rows"]]
+
+
 def test_the_extract_is_wide() -> None:
-    """It has every cache type, refusals, older versions, and at least 50 architectures and 120 rows."""
+    """It has every cache type, refusals, older versions, and at least 130 architectures and 120 rows."""
     rows = [row for part, name in ENTRIES for row in GOLDEN[part][name]["rows"]]
     archs = {entry["metadata"]["general.architecture"] for entry in GOLDEN["gguf"].values()}
     assert len(rows) >= 120
     assert len(archs) >= 50
+    assert len(archs | {arch for arch, _ in BUILT}) >= 130
     assert {settings.get("cache_type_k", "f16") for settings, _ in rows} == set(cache_types())
     assert sum(expected == "refused" for _, expected in rows) >= 15
 
@@ -173,6 +180,8 @@ class TestVersions:
             ("4227c9be4abc", "streams, one for each sequence"),
             ("0.3.16", "streams, one for each sequence"),
             ("2026-02", "latent caches without values"),
+            ("b8643", "windows never quantized"),
+            ("0.3.21", "windows quantized again"),
             ("0c1e57098", eras()[-1].name),
         ],
     )
@@ -198,6 +207,15 @@ class TestVersions:
             for version in ("2025-03", "2025-08", "2026-03")
         }
         assert per_token == {"2025-03": 81920, "2025-08": 2176, "2026-03": 1152}
+
+    def test_windows_that_were_never_quantised(self) -> None:
+        """For some days in April 2026 windows stayed f16, and only the 10 full layers of Gemma were q8_0."""
+        model = model_configs.read(GEMMA)
+        asked = {"n_ctx": 8192, "cache_type_k": "q8_0", "cache_type_v": "q8_0", "swa_full": False}
+        full, sliding = 10 * 8192 * 2048, 52 * 1536 * 2048
+        f16_windows = allocated(model, version="f49e91787", **asked)
+        assert f16_windows.k_bytes == full // 32 * 34 + sliding * 2
+        assert allocated(model, version="0.3.21", **asked).k_bytes == (full + sliding) // 32 * 34
 
     def test_an_architecture_that_was_not_known_yet(self) -> None:
         model = model_configs.read({**LLAMA_8B, "general.architecture": "mistral3"} | {
@@ -257,129 +275,6 @@ class TestRefusals:
         found = allocated(model_configs.read(metadata), n_rs_seq=2)
         assert found.state_bytes == allocated(model_configs.read(metadata)).state_bytes
         assert any("n_rs_seq" in warning for warning in found.warnings)
-
-
-class TestOllama:
-    """Its defaults, its environment, and the versions that ran something else."""
-
-    def test_environment(self) -> None:
-        values = llama_cpp_ollama.from_environment(
-            {"OLLAMA_CONTEXT_LENGTH": "8192", "OLLAMA_NUM_PARALLEL": "4", "OLLAMA_KV_CACHE_TYPE": "q8_0",
-             "OLLAMA_FLASH_ATTENTION": "1", "OLLAMA_HOST": "0.0.0.0", "PATH": "/bin"}
-        )  # fmt: skip
-        settings = llama_cpp.Settings(**values)
-        assert settings.model_dump(exclude_defaults=True) == {
-            "front_end": "ollama", "n_ctx": 32768, "n_seq_max": 4, "cache_type_k": "q8_0", "cache_type_v": "q8_0",
-            "flash_attn": "on",
-        }  # fmt: skip
-        found = llama_cpp.cache_bytes(model_configs.read(LLAMA_8B), settings)
-        assert (found.tokens, found.total_bytes) == (8192, 32 * 32768 * 2 * 1024 // 32 * 34)
-
-    @pytest.mark.parametrize(
-        "environment",
-        [{"OLLAMA_NUM_PARALLEL": "many"}, {"OLLAMA_CONTEXT_LENGTH": "-1"}, {"OLLAMA_KV_CACHE_TYPE": "q6"},
-         {"OLLAMA_FLASH_ATTENTION": "2"}],
-    )
-    def test_values_that_ollama_would_not_understand(self, environment: dict[str, str]) -> None:
-        with pytest.raises(InputError) as failure:
-            llama_cpp_ollama.from_environment(environment)
-        assert failure.value.fields["field"] in environment
-
-    def test_the_context_follows_the_gpu(self) -> None:
-        """262,144 from 47 GiB on but never more than trained, 32,768 from 23 GiB, else 4,096; 2,048 and 4,096 in old versions."""
-        model = model_configs.read(LLAMA_8B)
-        settings = llama_cpp.Settings(front_end="ollama")
-        contexts = {
-            gpu: llama_cpp.pool(model, settings, budget_bytes=10 * GIB, gpu=gpu).details["n_ctx"]
-            for gpu in ("h100", "4090", "12GiB")
-        }
-        assert contexts == {"h100": 131072, "4090": 32768, "12GiB": 4096}
-        assert allocated(model, front_end="ollama", version="0.5.4").n_ctx == 2048
-        assert any("OLLAMA_CONTEXT_LENGTH" in text for text in llama_cpp.cache_bytes(model, settings).warnings)
-
-    def test_its_own_engine_is_not_guessed(self) -> None:
-        with pytest.raises(InputError, match="engine of its own"):
-            allocated(model_configs.read(LLAMA_8B), front_end="ollama", version="0.11.4")
-
-    def test_hybrids_get_one_slot(self) -> None:
-        metadata = GOLDEN["logs"]["lc-qwen35-9b-rs"]["metadata"]
-        found = allocated(model_configs.read(metadata), front_end="ollama", n_ctx=16384, n_seq_max=4)
-        assert (found.requests, found.n_ctx) == (1, 4096)
-        assert any("one slot" in text for text in found.warnings)
-
-
-class TestPool:
-    """What a budget holds."""
-
-    def test_the_largest_context_fits_and_one_step_more_does_not(self) -> None:
-        model, budget = model_configs.read(GEMMA), 20 * GIB
-        for front_end in ("cli", "server", "ollama"):
-            settings = llama_cpp.Settings(front_end=front_end, n_ctx=8192, n_seq_max=2)
-            pool = llama_cpp.pool(model, settings, budget_bytes=budget)
-            assert pool.fits
-            assert pool.num_blocks * 256 == pool.tokens
-            at = settings.model_copy(update={"n_ctx": pool.tokens})
-            after = settings.model_copy(update={"n_ctx": pool.tokens + 512})
-            assert llama_cpp.cache_bytes(model, at).total_bytes <= budget < llama_cpp.cache_bytes(model, after).total_bytes
-
-    def test_slots(self) -> None:
-        """Llama-3.1-8B at 8,192 tokens takes 1 GiB a slot."""
-        model = model_configs.read(LLAMA_8B)
-        pool = llama_cpp.pool(model, llama_cpp.Settings(n_ctx=8192), budget_bytes=10 * GIB + 5)
-        assert (pool.max_concurrency, pool.tokens, pool.bytes_per_block, pool.max_model_len) == (10.0, 81920, 32 * MIB, 8192)
-
-    def test_an_open_context_is_lowered_to_what_fits(self) -> None:
-        model = model_configs.read(LLAMA_8B)
-        pool = llama_cpp.pool(model, llama_cpp.Settings(front_end="cli"), budget_bytes=4 * GIB)
-        assert not pool.fits
-        assert pool.max_model_len == 32768
-
-    def test_states_do_not_grow(self) -> None:
-        model = model_configs.read(GOLDEN["gguf"]["tiny-mamba"]["metadata"])
-        pool = llama_cpp.pool(model, llama_cpp.Settings(n_ctx=512), budget_bytes=GIB)
-        assert pool.fits
-        assert (pool.num_blocks, pool.bytes_per_block) == (0, 0)
-
-
-def test_launch_commands() -> None:
-    """The command that a person can paste says what was planned, in each front end's own words."""
-    model = model_configs.read(LLAMA_8B)
-    settings = {"n_ctx": 8192, "n_seq_max": 2, "cache_type_k": "q8_0", "cache_type_v": "q8_0", "flash_attn": "on"}
-    commands = {
-        name: llama_cpp.launch_command(model, llama_cpp.Settings(front_end=name, **settings))
-        for name in ("server", "cli", "ollama", "library")
-    }
-    assert commands["server"].split()[:1] == ["llama-server"]
-    assert "-c 8192 -np 2 -ctk q8_0 -ctv q8_0 -fa on" in commands["server"]
-    assert commands["ollama"].startswith("OLLAMA_CONTEXT_LENGTH=4096 OLLAMA_NUM_PARALLEL=2 OLLAMA_KV_CACHE_TYPE=q8_0")
-    assert "n_ctx=8192, flash_attn=True, type_k=8, type_v=8" in commands["library"]
-    assert planner.engine("llama.cpp") is llama_cpp
-
-
-MODELS = [model_configs.read(GOLDEN["gguf"][name]["metadata"]) for name in GOLDEN["gguf"]]
-WIDTHS = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "f16", "f32"]
-
-
-@hypothesis_settings(max_examples=150, deadline=None)
-@given(
-    st.sampled_from(MODELS), st.integers(1, 70_000), st.integers(0, 5_000), st.integers(1, 9), st.integers(0, 4), st.booleans(),
-    st.booleans(), st.sampled_from(WIDTHS[:-1]),
-)  # fmt: skip
-def test_more_never_takes_less(
-    model: Model, n_ctx: int, more: int, slots: int, more_slots: int, unified: bool, swa_full: bool, kind: str
-) -> None:
-    """Law: more cells, more sequences at the same share, or a wider type never take less memory."""
-    base = {"n_ctx": n_ctx * slots, "n_seq_max": slots, "kv_unified": unified, "swa_full": swa_full,
-            "cache_type_k": kind, "cache_type_v": kind}  # fmt: skip
-    try:
-        least = allocated(model, **base).total_bytes
-    except EngineRefusal:
-        return
-    assert allocated(model, **{**base, "n_ctx": (n_ctx + more) * slots}).total_bytes >= least
-    both = slots + more_slots
-    assert allocated(model, **{**base, "n_ctx": n_ctx * both, "n_seq_max": both}).total_bytes >= least
-    wider = WIDTHS[WIDTHS.index(kind) + 1]
-    assert allocated(model, **{**base, "cache_type_k": wider, "cache_type_v": wider}).total_bytes >= least
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def cache_bytes(
     plan = _plan(model, settings, asked, layers, era, arch)
     if settings.n_rs_seq and plan.copies == 1 and any(isinstance(c, State) for x in layers for c in x.caches):
         warnings = (*warnings, f"n_rs_seq has no effect: llama.cpp rolls no states of {arch} back")
-    return allocate(layers, plan, warnings, f"{era.name} ({era.source})")
+    return allocate(layers, plan, warnings)
 
 
 def _flash_asked(settings: Settings, era: Era) -> str:

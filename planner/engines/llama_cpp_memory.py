@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from planner.cache import CacheBytes, CachePart, LayerBytes
 from planner.engines.llama_cpp_context import Asked, Context, window_cells
-from planner.engines.llama_cpp_table import BlockType, Era, architectures
+from planner.engines.llama_cpp_table import BlockType, Era, architectures, cache_types
 from planner.layers import Compressed, Cross, Full, IndexKeys, Latent, Layer, LayerCache, State
 from planner.units import ceil_div, round_up
 
@@ -57,7 +57,7 @@ class _Piece:
     cache: LayerCache
 
 
-def allocate(layers: tuple[Layer, ...], plan: Plan, warnings: tuple[str, ...], rule: str | None) -> LlamaCppBytes:
+def allocate(layers: tuple[Layer, ...], plan: Plan, warnings: tuple[str, ...]) -> LlamaCppBytes:
     """Bytes of each layer: row(K) x cells x streams + row(V) x cells x streams + states.
 
     row(n) = n / block x block bytes, the row being all KV heads of one position side by side.
@@ -81,9 +81,20 @@ def allocate(layers: tuple[Layer, ...], plan: Plan, warnings: tuple[str, ...], r
         k_bytes, v_bytes, state_bytes = *_states_as_kv(layers, plan), 0
     context = plan.context
     return LlamaCppBytes(
-        tuple(found), context.n_ctx_seq, context.n_seq_max, 0, warnings, rule, k_bytes=k_bytes, v_bytes=v_bytes,
+        tuple(found), context.n_ctx_seq, context.n_seq_max, 0, warnings, rule_of(plan), k_bytes=k_bytes, v_bytes=v_bytes,
         state_bytes=state_bytes, n_ctx=context.n_ctx, n_stream=context.streams, n_ubatch=context.n_ubatch,
     )  # fmt: skip
+
+
+def rule_of(plan: Plan) -> str:
+    """How the cells come about, in words."""
+    context, types = plan.context, (plan.k_type, plan.v_type)
+    share = "one sequence" if context.n_seq_max == 1 else f"{context.n_seq_max} sequences together"
+    if context.streams > 1 or (plan.key_only and context.n_seq_max > 1):
+        share = f"each of {context.n_seq_max} sequences"
+    blocks = [kind for kind in dict.fromkeys(types) if kind.quantized]
+    stored = [f"{kind.name} takes {kind.bytes} bytes for {kind.block} elements" for kind in blocks]
+    return "; ".join([f"{context.cells:,} cells for {share}", *stored])
 
 
 def _part(piece: _Piece) -> CachePart:
@@ -106,14 +117,16 @@ def _pieces(cache: LayerCache, plan: Plan) -> tuple[_Piece, ...]:
         return _compressed(cache, plan)
     cells, window = _cells(cache, plan)
     streams = _streams(plan)
+    k_type, v_type = plan.k_type, plan.v_type
+    if window is not None and "type" in plan.era.swa:
+        k_type = v_type = cache_types()[plan.era.swa["type"]]
     k, v = row_elements(cache, plan.era)
     if plan.key_only:
         v = 0
     elif v and plan.era.v_padded and not plan.asked.flash_attn:
         v = plan.v_widest  # values lie transposed without flash attention, all rows as wide as the widest layer's
     return (
-        _Piece(cache.kind, cells * streams, window, plan.k_type.row(k) * cells * streams,
-               plan.v_type.row(v) * cells * streams, 0, cache),
+        _Piece(cache.kind, cells * streams, window, k_type.row(k) * cells * streams, v_type.row(v) * cells * streams, 0, cache),
     )  # fmt: skip
 
 

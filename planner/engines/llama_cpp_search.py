@@ -28,9 +28,11 @@ def search(need: Need, budget: int, n_ctx: int, sequences: int, per_slot: bool) 
     step = STEP * (sequences if per_slot else 1)
     grows = need(_MOST_CELLS // step * step, sequences) > need(step, sequences)
     largest = _largest(lambda steps: need(steps * step, sequences) <= budget, _MOST_CELLS // step) * step if grows else 0
-    # The last step that is paid for in full: past the largest, windows and other capped pools no longer grow.
+    # One step more, past which windows no longer grow. Compressed pools grow in jumps; a jump is no block's usual cost.
     after = max(largest, step)
     marginal = (need(after + step, sequences) - need(after, sequences)) * STEP // step if grows else 0
+    if largest:
+        marginal = min(marginal, budget * STEP // largest)
     share = n_ctx // sequences if per_slot else n_ctx
     slots = _largest(lambda count: need(share * count, count) <= budget, _MOST_SLOTS)
     return Fit(largest, slots, marginal, grows)
