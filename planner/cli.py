@@ -107,7 +107,8 @@ def _kv(arguments: argparse.Namespace) -> int:
         )
         if name != "transformers" or cache.rule is None:
             reasons = difference(model, engine(name), settings, tokens, arguments.requests, arguments.encoder_tokens)
-    kv_dtype = plain_dtype or (arguments.kv_cache_dtype if arguments.kv_cache_dtype != "auto" else model.dtype)
+    own = model.dtype if name in (None, "transformers") else "the engine's own dtype"
+    kv_dtype = plain_dtype or (arguments.kv_cache_dtype if arguments.kv_cache_dtype != "auto" else own)
     data = report.kv_data(
         model, cache, engine=name or "architecture", kv_cache_dtype=kv_dtype, gpu=device, reasons=reasons, plain=plain
     )

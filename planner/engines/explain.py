@@ -7,7 +7,7 @@ blocks, dtype); what each step changes is summed over the layers, so that the re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -76,7 +76,9 @@ def difference(
     settings = engine.Settings() if settings is None else settings
     plain = architecture_bytes(model, tokens, requests, encoder_tokens=encoder_tokens).layers
     cache = engine.cache_bytes(model, settings, tokens, requests, encoder_tokens)
-    theirs = {layer.index: layer for layer in cache.layers}
+    # llama.cpp counts the cells of all sequences together; the reasons speak of one request.
+    share = requests if engine.name == "llama.cpp" else 1
+    theirs = {layer.index: _of_one_request(layer, share) for layer in cache.layers}
     found: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     for layer in plain:
         other = theirs.pop(layer.index, LayerBytes(layer.index, layer.kind, ()))
@@ -90,6 +92,11 @@ def difference(
         for code, steps in found.items()
     ]
     return tuple(sorted((one for one in reasons if one.bytes), key=lambda one: -abs(one.bytes)))
+
+
+def _of_one_request(layer: LayerBytes, share: int) -> LayerBytes:
+    parts = tuple(replace(part, positions=ceil_div(part.positions, share)) for part in layer.parts)
+    return replace(layer, parts=parts)
 
 
 def _layer(
@@ -131,7 +138,7 @@ def _by_role(layer: LayerBytes) -> dict[str, list[CachePart]]:
 
 
 def _dtype(settings: Any, model: Model) -> str:
-    asked = getattr(settings, "kv_cache_dtype", "auto")
+    asked = getattr(settings, "kv_cache_dtype", getattr(settings, "cache_type_k", "auto"))
     if asked != "auto":
         return str(asked)
     own = getattr(settings, "dtype", "auto")
