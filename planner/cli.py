@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from planner import report
 from planner.cache import architecture_bytes
 from planner.cli_settings import COMMON, settings_of
+from planner.detect import detected
 from planner.dtypes import FORMATS, storage_format
 from planner.engines import ENGINES, engine
 from planner.engines.explain import Reason, difference
@@ -149,14 +150,22 @@ def _models(arguments: argparse.Namespace) -> int:
 
 def _gpus(arguments: argparse.Namespace) -> int:
     rows = [
-        {"id": g.id, "name": g.name, "vendor": g.vendor, "memory_bytes": g.memory_bytes, "usable_bytes": g.usable_bytes,
-         "status": g.status, "source": g.source}
-        for g in gpus() if arguments.filter.lower() in g.id.lower() + g.name.lower()
-    ]  # fmt: skip
-    return _table(
-        arguments, rows, ["id", "name", "driver total", "usable", "figure"],
-        lambda g: [g["id"], g["name"], format_bytes(g["memory_bytes"]), format_bytes(g["usable_bytes"]), g["status"]],
-    )  # fmt: skip
+        report.gpu_row(g) for g in gpus() if arguments.filter.lower() in g.id.lower() + g.name.lower()
+    ]
+    head = ["id", "name", "driver total", "usable", "range", "GB/s", "16-bit TFLOPs", "fp8", "fp8 KV", "memory figure"]
+
+    def cells(row: dict[str, Any]) -> list[str]:
+        low, high = (format_bytes(row[key]) for key in ("usable_low_bytes", "usable_high_bytes"))
+        speeds = [row["bandwidth_gbs"], row["fp16_tflops"], row["fp8_tflops"]]
+        return [row["id"], row["name"], format_bytes(row["memory_bytes"]), format_bytes(row["usable_bytes"]),
+                low if low == high else f"{low} to {high}", *(f"{x:,g}" if x else "-" for x in speeds),
+                row["kv_fp8"] or "-", row["status"]]  # fmt: skip
+
+    status = _table(arguments, rows, head, cells)
+    if not arguments.json:
+        found = detected()
+        print(f"\nthis machine: {', '.join(f'{g.name} ({format_bytes(g.free_bytes)} free)' for g in found.gpus) or found.reason}")
+    return status
 
 
 def _engines(arguments: argparse.Namespace) -> int:

@@ -91,6 +91,18 @@ def gpu_data(model: Model, cache: CacheBytes, gpu: Gpu) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def gpu_row(gpu: Gpu) -> dict[str, Any]:
+    """One accelerator as data: its memory as the driver and PyTorch report it, its speeds, and what its generation supports."""
+    span, supports = gpu.memory_range, gpu.supports
+    return {
+        "id": gpu.id, "name": gpu.name, "vendor": gpu.vendor, "memory_bytes": gpu.memory_bytes, "usable_bytes": gpu.usable_bytes,
+        "usable_low_bytes": span.low, "usable_high_bytes": span.high, "usable_confidence": span.confidence,
+        "bandwidth_gbs": gpu.bandwidth_gbs, "fp16_tflops": gpu.fp16_tflops, "fp8_tflops": gpu.fp8_tflops,
+        "generation": gpu.generation, "bf16": supports.bf16 if supports else None,
+        "kv_fp8": supports.kv_fp8 if supports else None, "status": gpu.status, "source": gpu.source,
+    }  # fmt: skip
+
+
 def kv_text(data: dict[str, Any]) -> str:
     """The answer for a person: the figure first, then how it comes about."""
     model = data["model"]

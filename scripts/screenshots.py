@@ -36,6 +36,15 @@ SCENES: dict[str, tuple[dict[str, object], ViewportSize, Literal["light", "dark"
     "sliding": ({"model": "google/gemma-3-27b-it", "tokens": 131072, "kv": "fp8", "gpu": "h100"}, DESKTOP, "light", None),
     "mla": ({"model": "deepseek-ai/DeepSeek-V3", "cache": "static"}, DESKTOP, "light", None),
     "encoder-decoder": ({"model": "openai/whisper-large-v3", "tokens": 448, "gpu": "4090"}, DESKTOP, "light", None),
+    "engine": (
+        {"model": "google/gemma-3-27b-it", "engine": "vllm", "tokens": 131072, "requests": 4, "vllm.tensor_parallel_size": 2,
+         "prefix": 4096, "gpu": "h100"}, DESKTOP, "light", None,
+    ),
+    "engine-dark": (
+        {"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "engine": "vllm", "requests": 8, "gpu": "h200"}, DESKTOP, "dark", None,
+    ),
+    "engine-phone": ({"model": "openai/gpt-oss-120b", "engine": "llama.cpp", "requests": 4, "gpu": "h100"}, PHONE, "light", None),
+    "engine-refused": ({"model": "openai/whisper-large-v3", "engine": "sglang", "tokens": 448}, DESKTOP, "light", None),
     "error": ({"tokens": "many", "gpu": "banana"}, DESKTOP, "light", UNKNOWN),
     "deep": ({"model": "meta-llama/Llama-3.1-405B", "requests": 4}, DESKTOP, "light", None),
 }  # fmt: skip
@@ -43,7 +52,7 @@ SCENES: dict[str, tuple[dict[str, object], ViewportSize, Literal["light", "dark"
 #: Streamlit scrolls inside this element, not in the window.
 HEIGHT = "document.querySelector('[data-testid=\"stMain\"]').scrollHeight"
 #: What the documents show; the others are for looking at.
-SHOWN = ("plan", "plan-dark", "plan-phone", "hybrid", "error")
+SHOWN = ("plan", "plan-dark", "plan-phone", "hybrid", "engine", "engine-phone", "error")
 
 
 def free_port() -> int:

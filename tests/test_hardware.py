@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from planner import InputError
-from planner.hardware import gpu, gpus
+from planner.hardware import by_driver_name, gpu, gpus
 from planner.units import GB, GIB, MIB
 
 
@@ -20,6 +23,12 @@ from planner.units import GB, GIB, MIB
         ("a100", "a100-80gb-sxm"), ("a100-80gb", "a100-80gb-sxm"), ("A100 40GB", "a100-40gb-sxm"), ("4090", "rtx-4090"),
         ("RTX 4090", "rtx-4090"), ("GeForce RTX 4090", "rtx-4090"), ("3090", "rtx-3090"), ("5090", "rtx-5090"),
         ("l4", "l4"), ("t4", "t4"), ("b200", "b200"), ("mi300x", "mi300x"), ("m3 max", "apple-m3-max"), ("2080ti", "rtx-2080-ti"),
+        ("h100 80gb", "h100-sxm"), ("RTX 4090 24GB", "rtx-4090"), ("v100 16gb", "v100-16gb"), ("3080", "rtx-3080-10gb"),
+        ("3080 12gb", "rtx-3080-12gb"), ("NVIDIA GeForce RTX 3080", "rtx-3080-10gb"), ("gaudi 3", "gaudi3"),
+        ("w7900", "radeon-pro-w7900"),
+        ("AMD Instinct MI300X", "mi300x"), ("7900 XTX", "rx-7900-xtx"), ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("GB10", "dgx-spark"),
+        ("NVIDIA A100 80GB PCIe", "a100-80gb-pcie"), ("tesla t4", "t4"), ("rtx4060ti 8gb", "rtx-4060-ti-8gb"),
     ],
 )  # fmt: skip
 def test_names(name: str, expected: str) -> None:
@@ -77,6 +86,12 @@ def test_every_row_is_sane() -> None:
         assert 2 * GIB <= card.memory_bytes <= 1024 * GIB, card.id
         assert card.usable_bytes <= card.memory_bytes, card.id
         assert card.bandwidth_gbs is None or 10 <= card.bandwidth_gbs <= 50_000, card.id
+        for rate in (card.fp16_tflops, card.bf16_tflops, card.fp8_tflops, card.fp4_tflops, card.int8_tops):
+            assert rate is None or 0.1 <= rate <= 20_000, card.id
+        assert card.link_gbs is None or 50 <= card.link_gbs <= 2_000, card.id
+        assert card.pcie_gbs in (None, 32, 64, 128, 256), card.id
+        assert card.tdp_w is None or 30 <= card.tdp_w <= 2_000, card.id
+        assert (card.supports is not None) == (card.generation is not None), card.id
 
 
 def test_pytorch_sees_most_of_what_the_driver_gives() -> None:
@@ -159,3 +174,52 @@ def test_what_is_no_text(name: Any) -> None:
     """A value of another type is an InputError, not a traceback."""
     with pytest.raises(InputError):
         gpu(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "memory_gib"),
+    [
+        ("apple-m3-max 128GB", "apple-m3-max", 128), ("m4-max-128", "apple-m4-max", 128), ("m4 max 64", "apple-m4-max-64gb", 64),
+        ("Apple M4 Max 48 GB", "apple-m4-max-48gb", 48), ("m3max 36gb", "apple-m3-max-30-36gb", 36), ("m1-8", "apple-m1-8gb", 8),
+        ("m4-max-32", "apple-m4-max-32", 36), ("m4 max 36gb", "apple-m4-max-32", 36),
+        ("m3 ultra 256gb", "apple-m3-ultra-256gb", 256),
+    ],
+)  # fmt: skip
+def test_devices_sold_in_several_sizes(name: str, expected: str, memory_gib: int) -> None:
+    """A device and its size is that device with that memory, and its id finds it again; a size picks the variant sold with it."""
+    card = gpu(name)
+    assert (card.id, card.memory_bytes) == (expected, memory_gib * GIB)
+    assert gpu(card.id) == card
+    assert card.unified_memory
+    assert memory_gib in card.memory_options_gb
+
+
+def test_a_size_that_is_not_sold() -> None:
+    """The error lists the sizes that are."""
+    with pytest.raises(InputError, match="48, 64, 128 GB, not with 100") as caught:
+        gpu("m4 max 100gb")
+    assert caught.value.fields["field"] == "gpu"
+
+
+def test_driver_names() -> None:
+    """A driver's name gives all the devices that are called so."""
+    assert [card.id for card in by_driver_name("NVIDIA H100 80GB HBM3")] == ["h100-sxm"]
+    assert {card.id for card in by_driver_name("NVIDIA GeForce RTX 4060 Ti")} == {"rtx-4060-ti-8gb", "rtx-4060-ti-16gb"}
+    assert by_driver_name("") == ()
+
+
+def test_the_tables_are_read_quickly() -> None:
+    """Both tables are read, in a fresh interpreter, in well under a second (some 0.04 s; wide for a busy machine)."""
+    code = (
+        "import time, planner.hardware as h\nstart = time.perf_counter()\nh.gpus(); h.instances()\n"
+        "first = time.perf_counter() - start\nassert h.gpu('h100') is h.gpu('H100')\nprint(first)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).resolve().parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert float(done.stdout) < 0.9

@@ -1,8 +1,6 @@
-"""The answer: bytes in all, per request and per token; what transformers allocates; the share of one GPU; the command."""
+"""The architecture's answer: bytes in all, per request and per token; and the share of one GPU that a cache takes."""
 
 from __future__ import annotations
-
-import shlex
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -10,11 +8,9 @@ from streamlit.delta_generator import DeltaGenerator
 import planner
 from model_configs import catalogue
 from planner.cache import CacheBytes, architecture_bytes
-from planner.dtypes import storage_format
-from planner.engines.transformers import Settings
 from planner.hardware import Gpu
-from planner.layers import State
 from planner.model import Model
+from planner.units import ceil_div
 from ui import charts, messages
 from ui import format as fmt
 from ui.i18n import t
@@ -25,33 +21,42 @@ def requests_text(count: int) -> str:
     return t("answer.requests.one") if count == 1 else t("answer.requests.many", count=f"{count:,}")
 
 
-def headline(model: Model, cache: CacheBytes, workload: Workload) -> None:
-    """The figures that were asked for, before anything else."""
+def title(model: Model, dtype: str) -> None:
+    """What the answer is about. dtype: how keys and values are stored, in words."""
     st.header(messages.plain(model.name), anchor=False)
-    st.markdown(messages.plain(_subtitle(model, workload)))
+    st.markdown(messages.plain(_subtitle(model, dtype)))
     st.caption(messages.plain(" ".join([t("answer.source", source=_source(model)), *model.notes])))
     if model.assumption:
         st.warning(messages.plain(model.assumption), icon=":material/help:", title=t("answer.assumption"))
+
+
+def headline(model: Model, cache: CacheBytes, workload: Workload) -> None:
+    """The figures that were asked for, by the architecture alone."""
     tiles = st.grid(4, min_column_width=150)
     tokens, number = f"{cache.tokens:,}", requests_text(cache.requests)
-    tiles.metric(
-        t("answer.total"), fmt.size(cache.total_bytes), fmt.exact(cache.total_bytes), delta_color="off", delta_arrow="off",
-        border=True, help=t("answer.total.help", exact=fmt.exact(cache.total_bytes), requests=number, tokens=tokens),
+    size_tile(
+        tiles, t("answer.total"), cache.total_bytes,
+        t("answer.total.help", exact=fmt.exact(cache.total_bytes), requests=number, tokens=tokens),
     )  # fmt: skip
-    tiles.metric(
-        t("answer.request"), fmt.size(cache.bytes_per_request), fmt.exact(cache.bytes_per_request), delta_color="off",
-        delta_arrow="off", border=True, help=t("answer.request.help", exact=fmt.exact(cache.bytes_per_request), tokens=tokens),
+    size_tile(
+        tiles, t("answer.request"), cache.bytes_per_request,
+        t("answer.request.help", exact=fmt.exact(cache.bytes_per_request), tokens=tokens),
     )  # fmt: skip
     tiles.metric(
         t("answer.token"), fmt.size(cache.bytes_per_token), _next_token(model, cache, workload), delta_color="off",
         delta_arrow="off", border=True,
         help=t("answer.token.help", exact=f"{cache.bytes_per_token:,.10g} bytes", tokens=tokens),
     )  # fmt: skip
-    _gpu_tile(tiles, model, cache, workload.gpu)
+    gpu_tile(tiles, model, cache, workload.gpu)
     over_limit(model, workload.tokens)
 
 
-def _subtitle(model: Model, workload: Workload) -> str:
+def size_tile(tiles: DeltaGenerator, label: str, count: int, help_text: str) -> None:
+    """An amount of memory with its exact bytes beneath."""
+    tiles.metric(label, fmt.size(count), fmt.exact(count), delta_color="off", delta_arrow="off", border=True, help=help_text)
+
+
+def _subtitle(model: Model, dtype: str) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in model.kinds.items())
     layers = t("answer.layers", count=len(model.layers), kinds=kinds)
     own = sorted({cache.kv_heads for layer in model.layers for cache in layer.caches if hasattr(cache, "kv_heads")})
@@ -59,8 +64,7 @@ def _subtitle(model: Model, workload: Workload) -> str:
     if own and model.attention_heads:
         heads = t("answer.heads", kv=" / ".join(str(n) for n in own), query=model.attention_heads)
     limit = t("answer.limit", limit=f"{model.max_context:,}") if model.max_context else t("answer.no_limit")
-    text = t("answer.subtitle", layers=layers, dtype=workload.kv_cache_dtype or model.dtype, heads=heads, limit=limit)
-    return text
+    return t("answer.subtitle", layers=layers, dtype=dtype, heads=heads, limit=limit)
 
 
 def _source(model: Model) -> str:
@@ -84,15 +88,20 @@ def _next_token(model: Model, cache: CacheBytes, workload: Workload) -> str:
     return t("answer.token.next", size=fmt.size(more - one)) if more > one else t("answer.token.next_none")
 
 
-def _gpu_tile(tiles: DeltaGenerator, model: Model, cache: CacheBytes, gpu: Gpu | None) -> None:
+def weights_on(model: Model, ranks: int) -> int | None:
+    """Weight bytes on one of `ranks` GPUs, as an even share, rounded up; None where they are not known."""
+    return None if model.weight_bytes is None else ceil_div(model.weight_bytes, ranks)
+
+
+def gpu_tile(tiles: DeltaGenerator, model: Model, cache: CacheBytes, gpu: Gpu | None, ranks: int = 1) -> None:
     if gpu is None:
         return
-    label = t("answer.gpu")
-    if model.weight_bytes is None:
+    label, weights = t("answer.gpu"), weights_on(model, ranks)
+    if weights is None:
         unknown = t("answer.gpu.unknown")
         tiles.metric(label, fmt.size(cache.total_bytes), unknown, delta_color="off", delta_arrow="off", border=True)
         return
-    needed = model.weight_bytes + cache.total_bytes
+    needed = weights + cache.total_bytes
     free = gpu.usable_bytes - needed
     verdict = t("answer.gpu.fits", free=fmt.size(free)) if free >= 0 else t("answer.gpu.short", short=fmt.size(-free))
     usable = fmt.exact(gpu.usable_bytes)
@@ -107,59 +116,11 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:,.1f} %"
 
 
-def in_transformers(model: Model, cache: CacheBytes, workload: Workload, settings: Settings) -> None:
-    """What transformers allocates with the chosen cache implementation, and why that differs."""
-    found = planner.engine("transformers").cache_bytes(
-        model, settings, tokens=cache.tokens, requests=cache.requests, encoder_tokens=cache.encoder_tokens
-    )
-    difference = found.total_bytes - cache.total_bytes
-    key = "implementation.same" if not difference else "implementation.more" if difference > 0 else "implementation.less"
-    text = t(key, total=fmt.size(found.total_bytes), difference=fmt.size(abs(difference)), own=fmt.size(cache.total_bytes))
-    reasons = _reasons(model, found, workload, settings)
-    with st.container(border=True, gap="xsmall"):
-        st.caption(f":material/memory: {t('answer.implementation', name=settings.cache_implementation)}")
-        st.markdown(" ".join([text, *reasons]))
-
-
-def _reasons(model: Model, found: CacheBytes, workload: Workload, settings: Settings) -> list[str]:
-    name, kv = settings.cache_implementation, workload.kv_cache_dtype
-    dtype = model.dtype if settings.dtype == "auto" else settings.dtype
-    caches = [cache for layer in model.layers_for("transformers") for cache in layer.caches]
-    reasons = []
-    if "own_cache" in model.cache_rules and name != "dynamic":
-        reasons.append(t("implementation.own"))
-        name = "dynamic"
-    if name == "quantized":
-        if settings.backend == "fp8":
-            reasons.append(t("implementation.quantized_fp8"))
-        else:
-            reasons.append(t(
-                "implementation.quantized", nbits=settings.nbits, group=settings.q_group_size,
-                scale=storage_format(dtype).bits // 8, residual=settings.residual_length - 1,
-            ))  # fmt: skip
-    elif kv is not None and settings.dtype == "auto":
-        reasons.append(t("implementation.dtype", kv=kv, dtype=model.dtype))
-    if name in ("static", "offloaded_static"):
-        length = max(found.tokens, settings.max_cache_len or 0)
-        reasons.append(t("implementation.static", length=f"{length:,}"))
-        if any(cache.window is not None and cache.window <= length for cache in caches):
-            reasons.append(t("implementation.static_window"))
-    if name.startswith("offloaded"):
-        reasons.append(t("implementation.offloaded"))
-    if name == "dynamic" and not reasons:
-        reasons.append(t("implementation.dynamic"))
-    if settings.dtype not in ("auto", model.dtype) and any(isinstance(cache, State) for cache in caches):
-        reasons.append(t("implementation.states", dtype=settings.dtype))
-    if found.storage_bytes != found.total_bytes:
-        reasons.append(t("implementation.storage", storage=fmt.size(found.storage_bytes - found.total_bytes)))
-    return reasons
-
-
-def on_gpu(model: Model, cache: CacheBytes, gpu: Gpu | None) -> None:
+def on_gpu(model: Model, cache: CacheBytes, gpu: Gpu | None, ranks: int = 1) -> None:
     """The share of one GPU that weights and cache take, and how many such requests it holds."""
     if gpu is None:
         return
-    usable, weights = gpu.usable_bytes, model.weight_bytes
+    usable, weights = gpu.usable_bytes, weights_on(model, ranks)
     st.header(t("gpu.title", gpu=messages.plain(gpu.name)), anchor=False)
     if weights is None:
         share = _percent(cache.total_bytes, usable)
@@ -170,7 +131,8 @@ def on_gpu(model: Model, cache: CacheBytes, gpu: Gpu | None) -> None:
         "gpu.alt", gpu=gpu.name, weights=fmt.size(weights or 0), kv=fmt.size(cache.total_bytes), usable=fmt.size(usable)
     )
     charts.show(charts.gpu(weights, cache.total_bytes, usable, gpu.name), "gpu_chart", alt)
-    st.caption(t("gpu.caveat", status=t(f"gpu.status.{gpu.status}")))
+    shared = t("gpu.shared", ranks=f"{ranks:,}") + " " if ranks > 1 and weights is not None else ""
+    st.caption(shared + t("gpu.caveat", status=t(f"gpu.status.{gpu.status}")))
     if model.weights is not None:
         confidence = t(f"weights.{model.weights.confidence}")
         title = t("weights.title", size=fmt.size(model.weights.bytes), confidence=confidence)
@@ -204,20 +166,3 @@ def _verdict(weights: int, cache: CacheBytes, usable: int) -> str:
     else:
         rest = t("gpu.short.some", count=requests_text(count))
     return ":material/cancel: " + t("gpu.short", **fields, short=fmt.size(needed - usable), rest=rest)
-
-
-def command(model: Model, argument: str, workload: Workload, encoder_tokens: int) -> None:
-    """The shell command that gives the same figures."""
-    words = [f"python -m planner kv {argument}", f"--tokens {workload.tokens}", f"--requests {workload.requests}"]
-    if workload.kv_cache_dtype:
-        words.append(f"--kv-cache-dtype {workload.kv_cache_dtype}")
-    if encoder_tokens:
-        words.append(f"--encoder-tokens {encoder_tokens}")
-    if model.assumption:
-        words.append("--assume-plain-attention")
-    if workload.gpu is not None:
-        words.append(f"--gpu {shlex.quote(workload.gpu_argument)}")
-    st.header(t("command.title"), anchor=False)
-    st.code(" ".join(words), language="bash", wrap_lines=True)
-    if argument == "config.json":
-        st.caption(t("command.note"))

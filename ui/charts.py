@@ -28,6 +28,8 @@ COLOURS = dict(
 )
 #: A pattern beside the colour, so that nothing is told by colour alone.
 PATTERNS = dict(zip(explain.KINDS, ("", "/", "\\", "x", "+", "|", ".", "-", "/", ""), strict=True))
+#: Parts of an engine's cache that are no kind of layer, drawn like the kind that is nearest.
+ALIKE = {"draft": "shared", "padding": "none"}
 _GREY = "#8C8C8C"
 #: The width of a layer's cell; given, because Plotly would take it from the distance of the cells of one kind.
 _CELL = 0.86
@@ -46,6 +48,7 @@ def show(figure: Figure, key: str, alt: str) -> None:
 
 
 def _marker(kind: str) -> dict[str, Any]:
+    kind = ALIKE.get(kind, kind)
     white = {"fillmode": "overlay", "fgcolor": "#FFFFFF", "fgopacity": 0.6}
     pattern = {"shape": PATTERNS[kind], "size": 6, "solidity": 0.25, **white}
     return {"color": COLOURS[kind], "pattern": pattern, "line": {"width": 0}}
@@ -66,7 +69,7 @@ def layers(cache: CacheBytes) -> Figure:
     parts = _parts(cache)
     different = len({layer.bytes for layer in cache.layers}) > 1
     name, scale = fmt.unit(max((layer.bytes for layer in cache.layers), default=0))
-    below = [0] * len(cache.layers)
+    below = {layer.index: 0 for layer in cache.layers}
     data: list[Figure] = []
     for kind, cells in parts.items():
         hover = [f"{t('layers.hover', index=i, kind=kind)}<br>{fmt.size(count)}" for i, _, _, count in cells]
@@ -82,7 +85,7 @@ def layers(cache: CacheBytes) -> Figure:
                 below[i] += count
             tall = {"base": base, "y": [count / scale for *_, count in cells], "yaxis": "y2"}
             data.append({**common, **tall, "name": kind, "legendgroup": kind, "showlegend": False})
-    last = len(cache.layers) - 1
+    first, last = min(below, default=0), max(below, default=0)
     layout: Figure = {
         "height": 300 if different else 140,
         "barmode": "overlay",
@@ -90,8 +93,8 @@ def layers(cache: CacheBytes) -> Figure:
         "showlegend": True,
         "legend": _LEGEND,
         "xaxis": {
-            "title": {"text": t("layers.axis")}, "range": [-0.6, last + 0.6], "showgrid": False, "zeroline": False,
-            "fixedrange": True, "anchor": "y", "tickmode": "array", "tickvals": _ticks(last), "ticks": "",
+            "title": {"text": t("layers.axis")}, "range": [first - 0.6, last + 0.6], "showgrid": False, "zeroline": False,
+            "fixedrange": True, "anchor": "y", "tickmode": "array", "tickvals": _ticks(first, last), "ticks": "",
         },
         "yaxis": {"visible": False, "range": [0, 1], "fixedrange": True, "domain": [0, 0.2] if different else [0, 1]},
     }  # fmt: skip
@@ -103,9 +106,14 @@ def layers(cache: CacheBytes) -> Figure:
     return {"data": data, "layout": layout}
 
 
-def _ticks(last: int) -> list[int]:
-    step = next(step for step in (1, 2, 4, 8, 10, 20, 40, 100, 1_000, 10_000) if last // step <= 14)
-    return list(range(0, last + 1, step))
+def _ticks(first: int, last: int) -> list[int]:
+    step = next(step for step in (1, 2, 4, 8, 10, 20, 40, 100, 1_000, 10_000) if (last - first) // step <= 14)
+    return list(range(first, last + 1, step))
+
+
+def _paper() -> str:
+    """The page's own background, a little transparent, so that a label can be read where a line runs under it."""
+    return "rgba(14,17,23,0.85)" if st.context.theme.type == "dark" else "rgba(255,255,255,0.85)"
 
 
 def curve(
@@ -115,8 +123,8 @@ def curve(
     room: int | None,
     requests: str,
 ) -> Figure:
-    """KV bytes against context length. lines: (name, style: own, mha or mqa, points of (tokens, bytes)); here: the person's
-    point; limit: the model's; room: bytes left beside the weights, drawn where it falls inside the picture."""
+    """KV bytes against context length. lines: (name, style: own, engine, mha or mqa, points of (tokens, bytes)); here: the
+    person's point; limit: the model's; room: bytes left beside the weights, drawn where it falls inside the picture."""
     most = max(count for _, _, points in lines for _, count in points)
     name, scale = fmt.unit(most)
     end = max(x for _, _, points in lines for x, _ in points)
@@ -124,6 +132,7 @@ def curve(
         "own": {"color": COLOURS["full"], "width": 3},
         "mha": {"color": _GREY, "width": 2, "dash": "dash"},
         "mqa": {"color": _GREY, "width": 2, "dash": "dot"},
+        "engine": {"color": COLOURS["indexed"], "width": 3},
     }
     data: list[Figure] = [
         {
@@ -145,12 +154,7 @@ def curve(
         "type": "scatter", "mode": "markers", "x": [here[0]], "y": [here[1] / scale], "showlegend": False, "hoverinfo": "text",
         "hovertext": text, "marker": {"size": 11, "color": COLOURS["chunked"], "line": {"width": 2, "color": "#FFFFFF"}},
     })  # fmt: skip
-    # To the left in the right half; else below a steep line and above a flat one, where there is room for the text.
-    right, steep = here[0] > end * 0.55, here[1] > most * 0.12
-    notes: list[Figure] = [{
-        "x": here[0], "y": here[1] / scale, "text": text, "showarrow": True, "arrowhead": 0, "arrowcolor": _GREY,
-        "ax": -24 if right else 24, "ay": 24 if steep and not right else -34, "xanchor": "right" if right else "left",
-    }]  # fmt: skip
+    notes = [_here(here, text, end, most, scale)]
     shapes: list[Figure] = []
     if limit is not None and limit <= end:
         rule = {"color": _GREY, "width": 1.5}
@@ -173,6 +177,16 @@ def curve(
                 "automargin": True, "tickformat": ",",
             },
         },
+    }  # fmt: skip
+
+
+def _here(here: tuple[int, int], text: str, end: int, most: int, scale: int) -> Figure:
+    """The label of the person's point: to the left in the right half; else below a steep line and above a flat one."""
+    right, steep = here[0] > end * 0.55, here[1] > most * 0.12
+    return {
+        "x": here[0], "y": here[1] / scale, "text": text, "showarrow": True, "arrowhead": 0, "arrowcolor": _GREY,
+        "bgcolor": _paper(), "borderpad": 2,
+        "ax": -24 if right else 24, "ay": 24 if steep and not right else -34, "xanchor": "right" if right else "left",
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import streamlit as st
 
-from planner.errors import EngineRefusal, PlannerError
+from planner.errors import EngineRefusal, InputError, PlannerError
 from ui.i18n import t, texts
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|>~:$<&])")
@@ -49,9 +49,20 @@ def error(problem: PlannerError, title: str | None = None) -> None:
     """One box that says what was wrong and what would be right. A refusal is a warning: the planner's own figure stands."""
     body = "  \n".join(part for part in (plain(sentence(problem.message)), hint(problem)) if part)
     if isinstance(problem, EngineRefusal):
-        st.warning(body, icon=":material/block:", title=title or t("error.refused"))
+        st.warning(body, icon=":material/block:", title=title or t("error.refused", engine=t("error.some_engine")))
     else:
         st.error(body, icon=":material/error:", title=title or t("error.title"))
+
+
+def engine_error(problem: PlannerError, engine: str) -> None:
+    """One box that says why an engine has no answer, and that the architecture's stands. Its refusal is no error of the page."""
+    body = "  \n".join((plain(sentence(problem.message)), t("hint.engine")))
+    if isinstance(problem, EngineRefusal):
+        st.warning(body, icon=":material/block:", title=t("error.refused", engine=engine))
+    elif isinstance(problem, InputError):
+        st.error(body, icon=":material/error:", title=t("error.settings", engine=engine))
+    else:
+        st.error(body, icon=":material/error:", title=t("error.engine", engine=engine))
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 import streamlit as st
 
@@ -19,9 +20,9 @@ _MAX_GROUPS = 12
 _STEPS = 32
 
 
-def maths(model: Model, cache: CacheBytes, kv_cache_dtype: str | None) -> None:
-    """Like layers together, each with its formula and the numbers in it, and their sum."""
-    st.header(t("maths.title"), anchor=False)
+def maths(model: Model, cache: CacheBytes, kv_cache_dtype: str | None, beside_engine: bool = False) -> None:
+    """Like layers together, each with its formula and the numbers in it, and their sum: the architecture's own figures."""
+    st.header(t("maths.title.architecture") if beside_engine else t("maths.title"), anchor=False)
     found = explain.groups(model, cache, kv_cache_dtype)
     for group in found[:_MAX_GROUPS]:
         what = " + ".join(explain.KINDS[kind] for kind in group.kind.split("+"))
@@ -44,12 +45,14 @@ def maths(model: Model, cache: CacheBytes, kv_cache_dtype: str | None) -> None:
     )
 
 
-def layers(model: Model, cache: CacheBytes) -> None:
-    """The layers as a picture coloured by kind, and each of them in a table."""
-    st.header(t("layers.title"), anchor=False)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in model.kinds.items())
-    alt = t("layers.alt", count=len(model.layers), model=model.name, kinds=kinds)
+def layers(model: Model, cache: CacheBytes, engine: str | None = None) -> None:
+    """The layers as a picture coloured by kind, and each of them in a table. engine: whose allocation it is."""
+    st.header(t("layers.title.engine", engine=engine) if engine else t("layers.title"), anchor=False)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(layer.kind for layer in cache.layers).items())
+    alt = t("layers.alt", count=len(cache.layers), model=model.name, kinds=kinds)
     charts.show(charts.layers(cache), "layers_chart", alt)
+    if engine:
+        _engine_groups(cache)
     with st.expander(t("layers.table"), icon=":material/table_rows:"):
         unit, scale = fmt.unit(max((layer.bytes for layer in cache.layers), default=0))
         rows = [
@@ -74,22 +77,43 @@ def layers(model: Model, cache: CacheBytes) -> None:
         st.dataframe(rows, column_config=columns, hide_index=True, height=320, alt=table_alt)
 
 
+def _engine_groups(cache: CacheBytes) -> None:
+    """Layers that take the same, one line each, and their sum: an engine's answer has no formula of its own to fill in."""
+    found = explain.engine_groups(cache)
+    lines = [
+        t("layers.group", count=group.count, kind=group.kind, layers=group.where, each=f"{group.bytes_each:,}",
+          bytes=f"{group.bytes:,}")
+        for group in found[:_MAX_GROUPS] if group.bytes
+    ]  # fmt: skip
+    rest = sum(group.bytes for group in found[_MAX_GROUPS:])
+    if rest:
+        lines.append(t("layers.group.more", count=len(found) - _MAX_GROUPS, bytes=f"{rest:,}"))
+    lines.append(t("layers.group.sum", bytes=f"{cache.total_bytes:,}", size=fmt.size(cache.total_bytes)))
+    st.code("\n".join(lines), language=None, wrap_lines=True)
+
+
 def _joined(values: Iterable[int | None]) -> str:
     """The parts' values of one column: "4,096 + 1,500" for a layer with two caches, empty where there is none."""
     return " + ".join(f"{value:,}" for value in values if value is not None)
 
 
-def curve_and_twins(model: Model, cache: CacheBytes, workload: Workload) -> None:
+#: The engine's name, and its bytes at a number of tokens.
+EngineLine = tuple[str, Callable[[int], int]]
+
+
+def curve_and_twins(model: Model, cache: CacheBytes, workload: Workload, engine: EngineLine | None = None) -> None:
     """The cache against the context length, and beside it the same model with other head counts."""
     twins = explain.twins(model, cache.tokens, cache.requests, workload.kv_cache_dtype, cache.encoder_tokens)
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        _curve(model, cache, workload, twins)
+        _curve(model, cache, workload, twins, engine)
     with right:
         _twins(model, cache, twins)
 
 
-def _curve(model: Model, cache: CacheBytes, workload: Workload, twins: explain.Twins) -> None:
+def _curve(
+    model: Model, cache: CacheBytes, workload: Workload, twins: explain.Twins, engine: EngineLine | None
+) -> None:
     st.header(t("curve.title"), anchor=False)
     limit = model.max_context
     end = max(limit or 2 * cache.tokens, cache.tokens)
@@ -107,17 +131,20 @@ def _curve(model: Model, cache: CacheBytes, workload: Workload, twins: explain.T
             for tokens in at
         ]
 
-    lines = [(t("curve.own"), "own", line(model))]
+    lines = [(t("curve.own") if engine is None else t("curve.architecture"), "own", line(model))]
+    here = (cache.tokens, cache.total_bytes)
+    if engine is not None:
+        lines.append((engine[0], "engine", [(tokens, engine[1](tokens) if tokens else 0) for tokens in at]))
+        here = (cache.tokens, engine[1](cache.tokens))
     if twins.mha_bytes is not None and twins.mha_bytes != twins.own_bytes:
         lines.append((t("curve.mha", heads=model.attention_heads), "mha", line(model.with_kv_heads(model.attention_heads))))
     if twins.mqa_bytes is not None and twins.mqa_bytes != twins.own_bytes:
         lines.append((t("curve.mqa"), "mqa", line(model.with_kv_heads(1))))
     room = workload.gpu.usable_bytes - model.weight_bytes if workload.gpu and model.weight_bytes is not None else None
     alt = t(
-        "curve.alt", model=model.name, size=fmt.size(cache.total_bytes), tokens=f"{cache.tokens:,}",
+        "curve.alt", model=model.name, size=fmt.size(here[1]), tokens=f"{cache.tokens:,}",
         limit=t("curve.alt.limit", limit=f"{limit:,}") if limit else "",
     )  # fmt: skip
-    here = (cache.tokens, cache.total_bytes)
     charts.show(charts.curve(lines, here, limit, room, requests_text(cache.requests)), "curve_chart", alt)
 
 

@@ -66,14 +66,14 @@ def test_the_default_is_qwen_72b_at_32k_and_its_known_answer(open_page: OpenPage
 
 
 def test_the_common_formula_is_shown_to_say_80_gib(open_page: OpenPage) -> None:
-    rows = open_page().table[0].value.to_dict("records")
+    rows = open_page().table[-1].value.to_dict("records")
     sizes = {row["Variant"]: row["KV cache (GiB)"] for row in rows}
     assert sizes["2 × layers × hidden × tokens × bytes"] == "80.00"
     assert sizes == {**sizes, "Multi-head (MHA)": "80.00", "This model": "10.00", "Multi-query (MQA)": "1.25"}
 
 
 def test_mqa_of_a_64_head_model_is_one_64th_of_mha(open_page: OpenPage) -> None:
-    rows = {row["Variant"]: row for row in open_page().table[0].value.to_dict("records")}
+    rows = {row["Variant"]: row for row in open_page().table[-1].value.to_dict("records")}
     mha, mqa = rows["Multi-head (MHA)"], rows["Multi-query (MQA)"]
     assert mha["KV heads"] == "64"
     assert float(mha["KV cache (GiB)"]) == 64 * float(mqa["KV cache (GiB)"])
@@ -126,19 +126,20 @@ def test_the_command_line_says_the_same(open_page: OpenPage) -> None:
     assert f"{json.loads(ran.stdout)['kv_cache_bytes']:,} bytes" == page.metric[0].delta
 
 
-# The cache implementation
+# transformers' cache implementations; a link with `cache` alone means transformers
 
 
 def test_static_keeps_one_position_more_in_each_sliding_layer(open_page: OpenPage) -> None:
     page = open_page(model="google/gemma-3-27b-it", cache="static")
-    assert "416 KiB more than the architecture's figure" in texts(page)  # 52 layers x 16 heads x 256 x 2 B
+    assert page.selectbox(key="engine").value == "transformers"
+    assert "416 KiB more** than the architecture's" in texts(page)  # 52 layers x 16 heads x 256 x 2 B
     assert "one position more" in texts(page)
 
 
 def test_a_quantized_cache_of_a_plain_model(open_page: OpenPage) -> None:
     page = open_page(cache="quantized")
     assert faults(page) == []
-    assert "less than the architecture's figure of 10.00 GiB" in texts(page)
+    assert "less** than the architecture's 10.00 GiB" in texts(page)
 
 
 @pytest.mark.parametrize(
@@ -146,15 +147,18 @@ def test_a_quantized_cache_of_a_plain_model(open_page: OpenPage) -> None:
 )
 def test_each_backend_of_the_quantized_cache(open_page: OpenPage, backend: str, size: str) -> None:
     page = open_page(cache="quantized")
-    page.selectbox(key="backend").set_value(backend).run()
+    page.selectbox(key="transformers.backend").set_value(backend).run()
     assert f"**{size}**" in texts(page)
+    assert total(page) == size
     assert faults(page) == []
 
 
-def test_a_kv_dtype_that_transformers_lacks_is_said_so(open_page: OpenPage) -> None:
+def test_a_kv_dtype_moves_to_transformers_as_its_quantized_cache(open_page: OpenPage) -> None:
     page = open_page(kv="fp8")
-    assert "transformers has no fp8 cache but its quantized one" in texts(page)
-    assert "**10.00 GiB**: 5.00 GiB more than the architecture's figure of 5.00 GiB" in texts(page)
+    page.selectbox(key="engine").set_value("transformers").run()
+    assert page.selectbox(key="cache").value == "quantized"
+    assert page.selectbox(key="transformers.backend").value == "fp8"
+    assert total(page) == "5.00 GiB"
 
 
 def test_a_refusal_is_one_message_and_the_answer_stands(open_page: OpenPage) -> None:

@@ -1,0 +1,224 @@
+"""Each engine's way from a device's memory to what its cache gets, with the engine's own budget rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from planner import budget_terms as terms
+from planner.budget_terms import Load, Term
+from planner.engines import llama_cpp, sglang_budget, tensorrt_llm, tgi
+from planner.engines.costs import generation
+from planner.engines.versions import version_key
+from planner.engines.vllm_setup import kv_budget_bytes, prepare
+from planner.engines.vllm_tables import rules_of
+from planner.hardware import Gpu
+from planner.model import Model
+from planner.sharding_layers import number, text_words
+
+Kv = Callable[[Mapping[str, int]], int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a budget is made for. constants: the content of runtime.yaml, or another fit of it."""
+
+    model: Model
+    settings: Any
+    gpu: Gpu
+    given: Mapping[str, int]
+    constants: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Terms beside the device's total, and the cache that figures for all of them leave."""
+
+    terms: tuple[Term, ...]
+    kv: Kv
+    warnings: tuple[str, ...] = ()
+    outside: str = ""
+    outside_source: str = ""
+
+
+def parallel(settings: Any) -> dict[str, Any]:
+    """The sizes of a deployment that every engine has under one name or another."""
+    return {
+        "tensor_parallel_size": getattr(settings, "tensor_parallel_size", None) or getattr(settings, "num_shard", 1),
+        "pipeline_parallel_size": getattr(settings, "pipeline_parallel_size", 1),
+        "data_parallel_size": getattr(settings, "data_parallel_size", 1),
+        "expert_parallel": bool(getattr(settings, "enable_expert_parallel", False)),
+    }
+
+
+def _width(model: Model, settings: Any) -> int:
+    said = getattr(settings, "dtype", "auto")
+    return 4 if said in ("float", "float32") or (said == "auto" and model.dtype == "float32") else 2
+
+
+def vllm_plan(case: Case) -> Plan:
+    """vLLM: ceil(total x gpu_memory_utilization) - weights - outside PyTorch - activation peak - graphs (from 0.21).
+
+    The CUDA context is there before vLLM's first measurement and comes out of the share that it leaves alone.
+    Source: vLLM 0.33.0, v1/worker/gpu_worker.py; planner/engines/vllm_setup.py.
+    """
+    settings, given, facts = case.settings, case.given, case.constants["vllm"]
+    load, cut = vllm_load(case.model, settings, case.gpu, facts), parallel(settings)
+    found = [terms.weights(case.model, cut, "vllm", given)]
+    draft = settings.speculative_config.model if settings.speculative_config else None
+    if draft is not None and "weights" not in given:
+        found.append(replace(terms.weights(draft, {**cut, "pipeline_parallel_size": 1}, "vllm", given), name="draft weights"))
+    counted = rules_of(settings.version).cudagraph_estimate
+    if "runtime" in given:
+        found.append(_given("runtime", given))
+    else:
+        place = {"version": settings.version, "generation": generation(case.gpu)}
+        rules = terms.row_at(facts["activation"], **place)
+        outside = terms.row_at(facts["non_torch"], ranks=load.ranks, **place)
+        found.append(terms.given_term("activations", given) or terms.activations(case.model, load, rules))
+        found.append(terms.given_term("non-torch", given) or terms.constant("non-torch", outside))
+        if has_tower(case.model) and not settings.language_model_only and "activations" not in given:
+            found.append(terms.constant("image encoder", facts["image_encoder"]))
+        if counted:
+            graphs = next(row for row in facts["cuda_graphs"] if load.requests >= row["requests"])
+            found.append(terms.given_term("cuda graphs", given) or terms.constant("cuda graphs", graphs))
+
+    def kv(sizes: Mapping[str, int]) -> int:
+        taken = sum(size for name, size in sizes.items() if name not in ("device", "cuda graphs"))
+        return int(kv_budget_bytes(settings, sizes["device"], taken, sizes.get("cuda graphs", 0)))
+
+    share = settings.gpu_memory_utilization or rules_of(settings.version).gpu_memory_utilization
+    why = f"1 - gpu_memory_utilization ({share:g}); the context" + ("" if counted else " and CUDA graphs") + " come out of it"
+    return Plan(tuple(found), kv, outside="outside the share", outside_source=why)
+
+
+def has_tower(model: Model) -> bool:
+    """Whether the profiling run also encodes an image or a clip."""
+    return any("tower" in item.name for item in model.weights.items) if model.weights else "vision_config" in model.config
+
+
+def _given(name: str, given: Mapping[str, int]) -> Term:
+    return Term(name, given[name], given[name], given[name], "given", "given by the person")
+
+
+def vllm_load(model: Model, settings: Any, gpu: Gpu, facts: Mapping[str, Any]) -> Load:
+    """Tokens of a batch and requests of vLLM's profiling run. Before 0.8 a batch was one prompt of full length, up to 32,768."""
+    ranks, width = settings.tensor_parallel_size, _width(model, settings)
+    if version_key(settings.version) >= version_key("0.8.0"):
+        setup = prepare(model, settings, gpu)
+        tokens = setup.max_num_batched_tokens
+        return Load(tokens, min(setup.max_num_seqs, tokens), ranks, width)
+    length = settings.max_model_len if (settings.max_model_len or -1) > 0 else model.max_context or 2048
+    chunked = length > facts["chunked_above"]
+    tokens = settings.max_num_batched_tokens or (2048 if chunked else max(2048, length))
+    return Load(tokens, min(settings.max_num_seqs or 256, tokens), ranks, width)
+
+
+def sglang_plan(case: Case) -> Plan:
+    """SGLang: free x mem_fraction_static - weights, free being what the context and NCCL leave of the card.
+
+    Activations and graphs live in the rest of the fraction. Source: planner/engines/sglang_budget.py.
+    """
+    model, settings, gpu = case.model, case.settings, case.gpu
+    cut = parallel(settings)
+    found = [terms.weights(model, cut, "sglang", case.given), _context(case, cut["tensor_parallel_size"])]
+
+    def kv(sizes: Mapping[str, int]) -> int:
+        free = sizes["device"] - sizes["non-torch"]
+        after = free - sizes["weights"]
+        return sglang_budget.kv_budget_bytes(model, settings, free, after, gpu.memory_bytes)
+
+    share = sglang_budget.mem_fraction_static(model, settings, gpu.memory_bytes)
+    why = f"1 - mem_fraction_static ({share:.4g}) of the free memory: activations, graphs and the table of requests"
+    return Plan(tuple(found), kv, outside="outside the share", outside_source=why)
+
+
+def _context(case: Case, ranks: int) -> Term:
+    """The CUDA context, and NCCL's buffers on more than one rank."""
+    row = terms.row_at(case.constants["context"], ranks=ranks)
+    return terms.given_term("non-torch", case.given) or terms.constant("non-torch", row)
+
+
+def _measured(case: Case, load: Load, engine: str) -> list[Term]:
+    """Weights, context and activation peak for an engine that measures what a trial run leaves."""
+    found = [terms.weights(case.model, parallel(case.settings), engine, case.given)]
+    if "runtime" in case.given:
+        return [*found, _given("runtime", case.given)]
+    rules = case.constants[engine]["activation"]
+    peak = terms.given_term("activations", case.given) or terms.activations(case.model, load, rules)
+    return [*found, _context(case, load.ranks), peak]
+
+
+def tensorrt_llm_plan(case: Case) -> Plan:
+    """TensorRT-LLM: free_gpu_memory_fraction of what weights, context and a trial run leave.
+
+    Source: planner/engines/tensorrt_llm.py, kv_budget_bytes.
+    """
+    settings, facts = case.settings, case.constants["tensorrt-llm"]
+    requests, ranks = settings.max_batch_size or facts["requests"], settings.tensor_parallel_size
+    found = _measured(case, Load(facts["tokens"], requests, ranks, _width(case.model, settings)), "tensorrt-llm")
+
+    def kv(sizes: Mapping[str, int]) -> int:
+        left = _left(sizes)
+        return tensorrt_llm.kv_budget_bytes(settings, left) if left > 0 else left
+
+    why = f"1 - free_gpu_memory_fraction ({settings.free_gpu_memory_fraction:g}) of what is left"
+    return Plan(tuple(found), kv, outside="kept free", outside_source=why)
+
+
+def tgi_plan(case: Case) -> Plan:
+    """TGI: what the warm-up prefill leaves, less its slack. Source: planner/engines/tgi.py, kv_budget_bytes."""
+    settings, facts = case.settings, case.constants["tgi"]
+    tokens = tgi.prefill_tokens(settings) or facts["tokens"]
+    found = _measured(case, Load(tokens, facts["requests"], settings.num_shard, _width(case.model, settings)), "tgi")
+
+    def kv(sizes: Mapping[str, int]) -> int:
+        return tgi.kv_budget_bytes(settings, _left(sizes), sizes["device"])
+
+    return Plan(tuple(found), kv, outside="kept free", outside_source="the slack that TGI leaves for CUDA graphs")
+
+
+def transformers_plan(case: Case) -> Plan:
+    """transformers: the total less weights, context and a prompt's forward pass; nothing is set aside.
+
+    Source: planner/data/runtime.yaml, transformers.
+    """
+    facts = case.constants["transformers"]
+    found = _measured(case, Load(facts["tokens"], facts["requests"], 1, _width(case.model, case.settings)), "transformers")
+    return Plan(tuple(found), _left)
+
+
+def _left(sizes: Mapping[str, int]) -> int:
+    return sizes["device"] - sum(size for name, size in sizes.items() if name != "device")
+
+
+def llama_cpp_plan(case: Case) -> Plan:
+    """llama.cpp: the total less weights, the CUDA context and the compute buffer.
+
+    compute = 4 B x n_ubatch x (vocabulary + hidden), or without flash attention 4 B x heads x cells x n_ubatch where more
+
+    Source: research of public llama.cpp logs, planner/data/runtime.yaml, llama.cpp.
+    """
+    model, settings, given = case.model, case.settings, case.given
+    facts, words = case.constants["llama.cpp"], text_words(model)
+    found = [terms.weights(model, {}, "llama.cpp", given)]
+    if "runtime" in given:
+        return Plan((*found, _given("runtime", given)), _left)
+    held = llama_cpp.cache_bytes(model, settings)
+    rows = number(words, ("vocab_size", "padded_vocab_size")) + model.hidden_size * facts["hidden"]
+    size = 4 * held.n_ubatch * rows
+    if settings.flash_attn in ("off", False):
+        size = max(size, 4 * held.n_ubatch * held.n_ctx * max(1, model.attention_heads))
+    buffer = Term("compute buffer", size, int(size * facts["low"]), int(size * facts["high"]), "estimated", facts["source"])
+    return Plan((*found, _context(case, 1), terms.given_term("activations", given) or buffer), _left)
+
+
+PLANS: dict[str, Callable[[Case], Plan]] = {
+    "vllm": vllm_plan,
+    "sglang": sglang_plan,
+    "tensorrt-llm": tensorrt_llm_plan,
+    "tgi": tgi_plan,
+    "transformers": transformers_plan,
+    "llama.cpp": llama_cpp_plan,
+}

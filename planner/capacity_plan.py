@@ -1,0 +1,193 @@
+"""A plan: the verdict on a deployment, where its memory goes, and what it could hold, as one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from planner.budget import Term
+from planner.capacity_deploy import Deployment
+from planner.capacity_evaluate import Checked, Evaluator
+from planner.capacity_rules import context_warnings, worst_length
+from planner.engines import engine
+from planner.engines.base import Pool
+from planner.errors import EngineRefusal
+from planner.hardware import Gpu
+from planner.model import Model
+from planner.workload import Workload
+
+Verdict = Literal["fits", "does_not_fit"]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One change and what comes of it: settings, GPU, GPUs or engine to change, and the figures after planning again.
+
+    text: the change and its cost in English. headroom_bytes, max_requests, max_context: of the plan with the change.
+    """
+
+    code: str
+    text: str
+    change: dict[str, Any]
+    verdict: Verdict
+    headroom_bytes: int
+    max_requests: int | None
+    max_context: int
+    gpus: int
+    command: str
+
+
+@dataclass(frozen=True)
+class GpuShare:
+    """What `count` GPUs hold at most each, in bytes: weights, KV cache that the requests need, all else, and what is left."""
+
+    gpu: str
+    count: int
+    memory_bytes: int
+    weight_bytes: int
+    cache_bytes: int
+    other_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The answer for one deployment. All bytes are of one GPU, the fullest.
+
+    verdict: whether the engine starts and `requests` requests of `length` positions are held at once. headroom_bytes: what is
+    left of the cache's budget, negative the shortfall; headroom_low, headroom_high with the budget at the ends of its range.
+    terms: uses of the memory, terms[0] the device's total, with the cache that is needed (`kv cache`) and what is left of its
+    budget (`free`) last. kv_bytes: the cache's budget. need_bytes: the least budget that holds.
+    max_requests: at this length, all replicas together; None where memory does not limit them. max_requests_low, _high: at
+    the ends of the budget's range. max_context: the longest that `requests` requests can have. pool: what the engine makes of
+    the budget; None for transformers. command: what starts it, with the flags that made the figures true.
+    """
+
+    model: Model = field(repr=False)
+    engine: str
+    settings: Any
+    gpu: Gpu
+    gpus: int
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
+    replicas: int
+    workload: Workload | None
+    verdict: Verdict
+    headroom_bytes: int
+    headroom_low: int
+    headroom_high: int
+    context: int
+    length: int
+    requests: int
+    kv_bytes: int
+    need_bytes: int
+    terms: tuple[Term, ...]
+    max_requests: int | None
+    max_requests_low: int | None
+    max_requests_high: int | None
+    max_context: int
+    pool: Pool | None
+    command: str
+    per_gpu: tuple[GpuShare, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    deployment: Deployment = field(repr=False)
+    advice: tuple[Advice, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        return self.verdict == "fits"
+
+    @property
+    def certain(self) -> bool:
+        """Whether the verdict is the same over the whole range of the budget."""
+        return (self.headroom_low >= 0) == (self.headroom_high >= 0)
+
+
+def evaluate(deployment: Deployment, solve: bool = True) -> Plan:
+    """The plan of one deployment whose split is settled, without advice. solve False leaves the ends of the range out.
+
+    headroom = kv_bytes - need_bytes of the fullest GPU; the verdict is its sign.
+
+    Errors: EngineRefusal, InputError.
+    """
+    work = Evaluator(deployment)
+    context = work.settled_context()
+    length = worst_length(deployment, context)
+    requests = deployment.workload.requests if deployment.workload else 1
+    checked = work.check(length, requests, context)
+    fits, need, found = checked.fits(), checked.need_bytes, checked.binding.budget
+    largest = work.max_requests(length, context)
+    low, high = (work.max_requests(length, context, end) for end in ("low", "high")) if solve else (largest, largest)
+    pool, warnings = _pool(deployment, checked)
+    command = engine(deployment.engine).launch_command(deployment.model, checked.settings)  # type: ignore[attr-defined]
+    room, low_room = checked.room(), checked.room("low")
+    return Plan(
+        model=deployment.model, engine=deployment.engine, settings=checked.settings, gpu=deployment.gpu, gpus=deployment.gpus,
+        tensor_parallel_size=deployment.tensor, pipeline_parallel_size=deployment.pipeline, replicas=deployment.replicas,
+        workload=deployment.workload, verdict="fits" if fits else "does_not_fit", headroom_bytes=room if fits else min(room, -1),
+        headroom_low=low_room, headroom_high=checked.room("high"), context=context, length=length, requests=requests,
+        kv_bytes=found.kv_bytes, need_bytes=need, terms=_terms(deployment, checked, need), max_requests=largest,
+        max_requests_low=low, max_requests_high=high, max_context=work.max_context(requests) if solve else context, pool=pool,
+        command=command, per_gpu=tuple(_shares(deployment, checked)),
+        warnings=(*found.warnings, *warnings, *context_warnings(deployment, context), *_unsure(low_room, fits)),
+        notes=(*deployment.model.notes, *deployment.notes, *checked.notes, *_sharing(deployment, checked)), deployment=deployment,
+    )  # fmt: skip
+
+
+def _pool(deployment: Deployment, checked: Checked) -> tuple[Pool | None, tuple[str, ...]]:
+    """The engine's own pool for the budget, and its warnings but for those that the verdict says already."""
+    budget, gpu, name = max(0, checked.binding.budget.kv_bytes), deployment.gpu, deployment.engine
+    if name == "transformers":
+        return None, ()
+    known: Any = engine(name)
+    card: Any = gpu if name in ("vllm", "llama.cpp") else gpu.id if gpu.vendor else None
+    try:
+        pool: Pool = known.pool(deployment.model, checked.settings, budget_bytes=budget, gpu=card)
+    except EngineRefusal:
+        return None, ()
+    said = ("does not fit", "not one block fits", *(("max_num_seqs",) if "max_num_seqs" not in _given_words(deployment) else ()))
+    return pool, tuple(text for text in pool.warnings if not any(words in text for words in said))
+
+
+def _given_words(deployment: Deployment) -> set[str]:
+    return set(deployment.settings.model_fields_set)
+
+
+def _terms(deployment: Deployment, checked: Checked, need: int) -> tuple[Term, ...]:
+    found = checked.binding.budget
+    work = deployment.workload
+    many = f"{checked.demand.requests:,} requests of {checked.demand.length:,} positions" + (
+        f", {work.shared_prefix_tokens:,} of them in common" if work and work.shared_prefix_tokens else ""
+    )
+    cache = Term("kv cache", need, need, need, "exact", f"{many}, by {deployment.engine}'s own allocator")
+    room = found.kv_bytes - need
+    free = Term("free", room, found.kv_low - need, found.kv_high - need, "estimated", "the cache's budget less what is needed")
+    return (*found.terms, cache, free)
+
+
+def _shares(deployment: Deployment, checked: Checked) -> Iterator[GpuShare]:
+    """One entry for GPUs that are all alike, one for each card where layers are spread over cards."""
+    for card in checked.cards:
+        terms = {term.name: term.bytes for term in card.budget.terms}
+        total, weights = card.budget.terms[0].bytes, terms.get("weights", 0) + terms.get("draft weights", 0)
+        need, left = card.allocation.need(checked.demand), card.budget.kv_bytes
+        count = deployment.gpus if len(checked.cards) == 1 else 1
+        yield GpuShare(card.gpu.name, count, total, weights, need, total - weights - left, left - need)
+
+
+def _unsure(low: int, fits: bool) -> tuple[str, ...]:
+    if fits and low < 0:
+        return (f"it fits by the usual budget; at the low end of the budget's range {-low:,} B would be missing",)
+    return ()
+
+
+def _sharing(deployment: Deployment, checked: Checked) -> tuple[str, ...]:
+    """A word where common tokens were asked for and the engine stores them for each request all the same."""
+    if not checked.demand.shared or checked.demand.requests < 2:
+        return ()
+    alone = checked.binding.allocation.need(replace(checked.demand, shared=0))
+    if alone > checked.need_bytes:
+        return ()
+    return (f"the shared prefix saves nothing here: {deployment.engine} stores it for every request",)

@@ -1,0 +1,291 @@
+"""What a number of requests needs of an engine's own pool, and whether a budget holds them, by each engine's own rule.
+
+Two answers for each engine: `holds(budget, demand)`, and `need(demand)`, the least budget that holds. They are the same
+rule read both ways; bytes per token never come into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from planner.capacity_layers import layer_sizes
+from planner.engines import sglang, tensorrt_llm, tgi
+from planner.engines.base import EngineSettings, Pool
+from planner.engines.vllm_setup import Setup, prepare
+from planner.engines.vllm_tables import rules_of
+from planner.errors import EngineRefusal
+from planner.hardware import Gpu
+from planner.layers import State
+from planner.model import Model
+from planner.units import ceil_div
+
+#: No pool is searched beyond this many bytes.
+_MOST_BYTES = 1 << 56
+
+
+@dataclass(frozen=True)
+class Demand:
+    """`requests` requests of `length` positions on one replica. shared: tokens that all have in common; prompt: tokens that the
+    `beams` sequences of one request have in common."""
+
+    length: int
+    requests: int = 1
+    beams: int = 1
+    shared: int = 0
+    prompt: int = 0
+    encoder: int = 0
+
+    @property
+    def sequences(self) -> int:
+        return self.requests * self.beams
+
+    def units(self, each: int, block: int) -> int:
+        """Blocks of all requests, where one sequence takes `each` and whole blocks of `block` common tokens are stored once.
+
+        units = shared + requests x ((prompt - shared) + beams x (each - prompt)), all three in whole blocks
+        """
+        common = min(self.shared // block, each)
+        prompt = min(max(common, self.prompt // block if self.beams > 1 else 0), each)
+        return common + self.requests * (prompt - common + self.beams * (each - prompt))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How running requests fill a pool: `cost(positions)` units of one request, of `capacity`; whole: it is all reserved when
+    the request is admitted, so that nothing is taken back later. running: requests that run at most. common: units of the
+    first tokens that all have in common, which are stored once."""
+
+    capacity: int
+    cost: Callable[[int], int]
+    whole: bool
+    running: int | None = None
+    common: Callable[[int], int] = lambda tokens: 0
+
+
+class Allocation(Protocol):
+    """An engine's allocator for one model under one set of settings, on one GPU of a replica."""
+
+    def holds(self, budget_bytes: int, demand: Demand) -> bool: ...
+    def need(self, demand: Demand) -> int: ...
+    def growth(self, budget_bytes: int) -> Growth: ...
+
+
+class VllmAllocation:
+    """Blocks: common ones once, R a sequence, and the null block; start-up asks for one request of max_model_len, and with
+    recurrent states for as many blocks as max_num_seqs (`seats`: as it was set; None where it follows the demand).
+
+    need = max(blocks of the demand, R(max_model_len) + null, seats with states) x bytes per block
+
+    Source: vLLM 0.33.0, v1/core/kv_cache_planning.py, config/compilation.py; `planner.engines.vllm.pool` is the same rule.
+    """
+
+    def __init__(self, model: Model, settings: Any, gpu: Gpu, seats: int | None = None) -> None:
+        self.setup: Setup = prepare(model, settings, gpu)
+        self.settings, self.seats = settings, seats
+        self.null = int(rules_of(settings.version).null_block)
+        self.states = any(isinstance(cache, State) for layer in model.layers_for("vllm") for cache in layer.caches)
+
+    @property
+    def running(self) -> int:
+        """Requests that the scheduler runs at once."""
+        return self.setup.max_num_seqs
+
+    def _blocks(self, demand: Demand) -> int:
+        capacity = self.setup.capacity
+        total = 0
+        for group in capacity.groups:
+            from_one = self._one(group, demand.length)
+            shares = group.spec.kind in ("full", "mla") and self.setup.prefix_caching
+            total += demand.units(from_one, self._shared_block()) if shares else from_one * demand.sequences
+        return total
+
+    def _one(self, group: Any, length: int) -> int:
+        from planner.engines.vllm_capacity import blocks_of
+
+        return blocks_of(group.spec, length, self.setup.capacity.load, self.setup.capacity.rules)
+
+    def _shared_block(self) -> int:
+        """Tokens of the unit that prefixes are shared in: the largest block of all groups, which hits are cut down to."""
+        return max(group.spec.block_size for group in self.setup.capacity.groups) * self.setup.capacity.load.dcp
+
+    def _needed(self, demand: Demand) -> int:
+        start = self.setup.capacity.request_blocks(max(1, self.setup.max_model_len)) + self.null
+        seats = (self.seats or demand.sequences) if self.states else 0
+        return max(start, seats, self._blocks(demand) + self.null)
+
+    def holds(self, budget_bytes: int, demand: Demand) -> bool:
+        override = self.settings.num_gpu_blocks_override
+        return self.need(demand) <= budget_bytes and (override is None or self._needed(demand) <= override)
+
+    def need(self, demand: Demand) -> int:
+        if not self.setup.capacity.groups:
+            return 0
+        return max(self._needed(demand), self.settings.num_gpu_blocks_override or 0) * self.setup.capacity.bytes_per_block
+
+    def growth(self, budget_bytes: int) -> Growth:
+        capacity = self.setup.capacity
+        blocks = self.settings.num_gpu_blocks_override or capacity.num_blocks(budget_bytes)
+        shared = [group for group in capacity.groups if group.spec.kind in ("full", "mla")] if self.setup.prefix_caching else []
+        return Growth(
+            max(0, blocks - self.null), capacity.request_blocks, False, self.setup.max_num_seqs,
+            lambda tokens: len(shared) * (tokens // self._shared_block()),
+        )  # fmt: skip
+
+
+class PooledAllocation:
+    """SGLang, TensorRT-LLM and TGI: their pool is computed for the demand's length, and its own concurrency is what it holds.
+
+    holds: pool(budget).fits, and floor(max_concurrency at this length) >= sequences. Common prefixes are counted once in
+    whole blocks where the engine shares them and keeps one pool. need: the least such budget, by halving.
+    """
+
+    def __init__(self, name: str, model: Model, settings: Any, gpu: Gpu) -> None:
+        self.name, self.model, self.settings = name, model, settings
+        self.engine: Any = {"sglang": sglang, "tensorrt-llm": tensorrt_llm, "tgi": tgi}[name]
+        # An amount of memory is no card with rules of its own.
+        self.gpu = gpu.id if gpu.vendor else None
+        self.states = any(isinstance(cache, State) for layer in model.layers_for(name) for cache in layer.caches)
+        self._seen: dict[tuple[int, int | None], Pool] = {}
+
+    def pool(self, budget_bytes: int, length: int | None = None) -> Pool:
+        key = (budget_bytes, length)
+        if key not in self._seen:
+            settings = self.settings if length is None else with_context(self.name, self.settings, length, 1)
+            self._seen[key] = self.engine.pool(self.model, settings, budget_bytes, self.gpu)
+        return self._seen[key]
+
+    def _shares(self, pool: Pool) -> bool:
+        if self.states or len(pool.groups) > 1 and len({group.kind for group in pool.groups}) > 1:
+            return False
+        if self.name == "sglang":
+            return not self.settings.disable_radix_cache
+        if self.name == "tensorrt-llm":
+            return bool(self.settings.enable_block_reuse)
+        return pool.details["attention"] in ("flashinfer", "flashdecoding")
+
+    def _usable(self, pool: Pool) -> tuple[int, int]:
+        """Blocks that requests can have, and tokens of a block."""
+        if self.name == "tgi":
+            return int(pool.details["usable_blocks"]), int(pool.details["block_size"])
+        if self.name == "sglang":
+            return pool.num_blocks * self.settings.dcp_size, int(pool.details["page_size"])
+        return pool.num_blocks, int(pool.details["tokens_per_block"])
+
+    def _running(self, pool: Pool) -> int | None:
+        if self.name == "sglang":
+            return int(pool.details["max_running_requests"])
+        return self.settings.max_batch_size if self.name == "tensorrt-llm" else None
+
+    def holds(self, budget_bytes: int, demand: Demand) -> bool:
+        if budget_bytes <= 0 or not self.pool(budget_bytes).fits:
+            return False
+        pool = self.pool(budget_bytes, demand.length)
+        if not pool.fits:
+            return False
+        if (demand.shared or demand.beams > 1) and self._shares(pool):
+            usable, block = self._usable(pool)
+            running = self._running(pool)
+            return demand.units(pool.blocks_per_request, block) <= usable and (running is None or demand.sequences <= running)
+        return int(pool.max_concurrency) >= demand.sequences
+
+    def need(self, demand: Demand) -> int:
+        return least(lambda budget: self.holds(budget, demand), 1 << 20)
+
+    def growth(self, budget_bytes: int) -> Growth:
+        pool = self.pool(budget_bytes)
+        usable, block = self._usable(pool)
+        if self.states or "swa_tokens" in pool.details or len(pool.details.get("blocks_per_window", ())) > 1:
+            why = f"{self.name} keeps several pools for {self.model.name}, and their filling is not simulated"
+            raise EngineRefusal(f"{why}; the worst case is exact", engine=self.name)
+        shares = self._shares(pool)
+        return Growth(
+            usable, lambda tokens: ceil_div(tokens, block), self.name != "sglang", self._running(pool),
+            lambda tokens: tokens // block if shares else 0,
+        )  # fmt: skip
+
+
+class StaticAllocation:
+    """llama.cpp and transformers: what `requests` sequences of `length` positions allocate is what they need.
+
+    need = cache_bytes(length, sequences) of the layers `part`, all of them by default. Nothing is shared between sequences.
+    """
+
+    def __init__(self, name: str, model: Model, settings: Any, part: Sequence[int] | None = None) -> None:
+        self.name, self.model, self.settings, self.part = name, model, settings, part
+        self._seen: dict[Demand, int] = {}
+
+    def need(self, demand: Demand) -> int:
+        if demand not in self._seen:
+            sizes = layer_sizes(self.model, self.name, self.settings, demand.length, demand.sequences, demand.encoder)
+            # A layer that only the engine knows lies with the last.
+            held = range(len(sizes)) if self.part is None else [i for i in range(len(sizes)) if self._mine(i)]
+            self._seen[demand] = sum(sizes[i] for i in held)
+        return self._seen[demand]
+
+    def _mine(self, index: int) -> bool:
+        return self.part is None or index in self.part or index >= len(self.model.layers_for(self.name))
+
+    def holds(self, budget_bytes: int, demand: Demand) -> bool:
+        return self.need(demand) <= budget_bytes
+
+    def growth(self, budget_bytes: int) -> Growth:
+        if self.name == "llama.cpp":
+            raise EngineRefusal("llama.cpp allocates every slot when it starts, so that nothing fills up later", engine=self.name)
+        return Growth(budget_bytes, lambda tokens: self.need(Demand(tokens)), False)
+
+
+def allocation(
+    name: str, model: Model, settings: EngineSettings, gpu: Gpu, part: Sequence[int] | None = None, seats: int | None = None
+) -> Allocation:
+    """The allocator of engine `name` on one GPU. part: the layers that llama.cpp or transformers put there, where not all.
+    seats: requests that the person wants to be able to run at once.
+
+    Errors: EngineRefusal for what the engine refuses whatever the memory.
+    """
+    if name == "vllm":
+        return VllmAllocation(model, settings, gpu, seats)
+    if name in ("sglang", "tensorrt-llm", "tgi"):
+        return PooledAllocation(name, model, settings, gpu)
+    return StaticAllocation(name, model, settings, part)
+
+
+def with_context(name: str, settings: Any, length: int, sequences: int) -> Any:
+    """The settings with a longest request of `length`; llama.cpp's n_ctx is that of all its sequences together."""
+    if name == "llama.cpp":
+        return settings.model_copy(update={"n_ctx": length * sequences, "n_seq_max": sequences})
+    word = CONTEXT_WORDS.get(name)
+    return settings.model_copy(update={word: length}) if word else settings
+
+
+#: What each engine calls its longest request.
+CONTEXT_WORDS = {
+    "vllm": "max_model_len", "sglang": "context_length", "tensorrt-llm": "max_seq_len", "tgi": "max_total_tokens",
+}  # fmt: skip
+
+
+def least(holds: Callable[[int], bool], start: int) -> int:
+    """The least value above 0 that holds, where all larger ones do too; EngineRefusal where none is found."""
+    high = start
+    while not holds(high):
+        high *= 2
+        if high > _MOST_BYTES:
+            raise EngineRefusal("no amount of memory holds this many requests under these settings")
+    low = high // 2 if high > start else 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def most(holds: Callable[[int], bool], limit: int) -> int:
+    """The largest count from 0 to `limit` that holds, where all smaller ones do too."""
+    low, high = 0, 1
+    while high <= limit and holds(high):
+        low, high = high, high * 2
+    high = min(high, limit + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

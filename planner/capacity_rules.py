@@ -1,0 +1,79 @@
+"""The longest request of a deployment, and what engines refuse of it whatever the memory."""
+
+from __future__ import annotations
+
+from planner.capacity_deploy import Deployment
+from planner.capacity_pools import CONTEXT_WORDS
+from planner.engines.vllm_setup import prepare
+from planner.errors import EngineRefusal, InputError
+
+#: Where neither the model nor the settings say how long a context may be.
+_NO_LIMIT = 1 << 24
+#: Engines that go beyond a model's own limit, with no more than a warning.
+_WARN_ONLY = ("llama.cpp", "transformers")
+
+
+def model_limit(deployment: Deployment) -> int | None:
+    """Positions that the engine lets this model have; None where none is stated."""
+    if deployment.engine == "vllm":
+        return prepare(deployment.model, deployment.settings, deployment.gpu).facts.native_length
+    return deployment.model.max_context
+
+
+def context_limit(deployment: Deployment) -> int:
+    """The longest context that is worth asking the engine for."""
+    return model_limit(deployment) or _NO_LIMIT
+
+
+def stated_context(deployment: Deployment) -> int:
+    """The longest request as the settings say it, -1 where it is to be solved; the model's limit where they don't.
+
+    Errors: InputError where nobody says; EngineRefusal beyond the model's limit.
+    """
+    name, settings, limit = deployment.engine, deployment.settings, model_limit(deployment)
+    if name == "llama.cpp":
+        asked = settings.n_ctx // (settings.n_seq_max or 1) if settings.n_ctx else None
+    else:
+        asked = getattr(settings, CONTEXT_WORDS[name]) if name in CONTEXT_WORDS else None
+    work = deployment.workload
+    if asked is None and (name in _WARN_ONLY or limit is None):
+        asked = work.longest if work is not None else None
+    if asked is None:
+        if limit is None:
+            word = CONTEXT_WORDS.get(name, "n_ctx" if name == "llama.cpp" else "workload")
+            raise InputError(f"{deployment.model.name} states no context limit; say {word}", field=word)
+        return limit
+    if limit is not None and asked > limit and name not in _WARN_ONLY:
+        word = CONTEXT_WORDS[name]
+        raise EngineRefusal(
+            f"{name} refuses this: {word} {asked:,} is beyond the {limit:,} positions that {deployment.model.name} was made for",
+            engine=name, field=word,
+        )  # fmt: skip
+    return int(asked)
+
+
+def worst_length(deployment: Deployment, context: int) -> int:
+    """Positions of the longest request that is planned for; a distribution without an end is cut at the context.
+
+    Errors: InputError for requests that the engine would refuse as too long.
+    """
+    work = deployment.workload
+    if work is None:
+        return context
+    longest = work.longest
+    if longest is None:
+        return context
+    if longest > context:
+        raise InputError(
+            f"requests of up to {longest:,} tokens do not go into a context of {context:,}; raise it, or cut the requests",
+            field="workload",
+        )
+    return longest
+
+
+def context_warnings(deployment: Deployment, context: int) -> tuple[str, ...]:
+    """What an engine that goes beyond the model's limit says of it."""
+    limit = model_limit(deployment)
+    if limit is not None and context > limit:
+        return (f"{context:,} positions are more than the {limit:,} that {deployment.model.name} was made for",)
+    return ()

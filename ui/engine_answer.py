@@ -1,0 +1,151 @@
+"""The engine's answer beside the architecture's: its bytes, the rule behind them, and the difference step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import streamlit as st
+
+from planner.cache import CacheBytes
+from planner.engines import vllm
+from planner.engines.base import Engine, EngineSettings
+from planner.engines.explain import Reason, difference
+from planner.engines.vllm_setup import prepare
+from planner.engines.waste import allocated
+from planner.errors import PlannerError
+from planner.hardware import Gpu
+from planner.hardware import gpu as find_gpu
+from planner.model import Model
+from ui import charts, messages, transformers_words, waterfall
+from ui import format as fmt
+from ui.answer import gpu_tile, requests_text, size_tile
+from ui.engine_input import Choice
+from ui.i18n import t
+from ui.inputs import Workload, over_limit
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an engine allocates, and the reasons that lead there from the architecture's bytes."""
+
+    choice: Choice
+    cache: CacheBytes
+    plain: CacheBytes
+    reasons: tuple[Reason, ...]
+
+    @property
+    def difference_bytes(self) -> int:
+        return self.cache.total_bytes - self.plain.total_bytes
+
+
+class _OnGpu:
+    """vLLM on the chosen GPU, for the questions that take an engine and no GPU."""
+
+    name, VERSIONS = vllm.name, vllm.VERSIONS
+    Settings: type[EngineSettings] = vllm.Settings
+
+    def __init__(self, gpu: Gpu | None) -> None:
+        self.gpu = gpu
+
+    def cache_bytes(
+        self,
+        model: Model,
+        settings: Any = None,
+        tokens: int = 0,
+        requests: int = 1,
+        encoder_tokens: int = 0,
+        prompt_tokens: int | None = None,
+    ) -> CacheBytes:
+        return common_kinds(vllm.cache_bytes(model, settings, tokens, requests, encoder_tokens, gpu=self.gpu))
+
+
+#: vLLM's own words for kinds that the rest of the planner calls otherwise.
+_KINDS = {"mla": "latent", "mamba": "state", "sliding_mla": "sliding"}
+
+
+def common_kinds(cache: CacheBytes) -> CacheBytes:
+    """The same cache with every part called as the architecture calls it, so that the two can be compared part by part."""
+    layers = tuple(
+        replace(layer, parts=tuple(replace(part, kind=_KINDS.get(part.kind, part.kind)) for part in layer.parts))
+        for layer in cache.layers
+    )
+    return replace(cache, layers=layers)
+
+
+def ask(model: Model, choice: Choice, plain: CacheBytes, gpu: Gpu | None) -> Answer | PlannerError | None:
+    """The engine's answer for the workload of `plain`; what it refuses, or what is wrong with its settings; None for none."""
+    if choice.problem is not None:
+        return choice.problem
+    if choice.settings is None:
+        return None
+    tokens, requests, encoder = plain.tokens, plain.requests, plain.encoder_tokens
+    try:
+        cache = common_kinds(allocated(model, choice.engine, choice.settings, tokens, requests, gpu, encoder))
+        engine: Engine = _OnGpu(gpu) if choice.engine.name == "vllm" else choice.engine
+        packed = choice.engine.name == "transformers" and cache.rule is not None
+        reasons = () if packed else difference(model, engine, choice.settings, tokens, requests, encoder)
+    except PlannerError as problem:
+        return problem
+    return Answer(choice, cache, plain, reasons)
+
+
+def at_lengths(model: Model, answer: Answer, gpu: Gpu | None) -> Callable[[int], int]:
+    """The engine's bytes at any number of tokens, for the curve. vLLM's layout is made once, being most of the work."""
+    plain, choice = answer.plain, answer.choice
+    if isinstance(choice.settings, vllm.Settings):
+        setup = prepare(model, choice.settings, gpu or find_gpu(vllm.DEFAULT_GPU))
+        return lambda tokens: vllm.setup_bytes(setup, tokens, plain.requests, plain.encoder_tokens).total_bytes
+    return lambda tokens: allocated(
+        model, choice.engine, choice.settings, tokens, plain.requests, gpu, plain.encoder_tokens
+    ).total_bytes
+
+
+def problem(found: PlannerError, choice: Choice) -> None:
+    """One message that says why there is no answer of this engine, and that the architecture's stands."""
+    messages.engine_error(found, choice.label)
+
+
+def headline(model: Model, answer: Answer, workload: Workload) -> None:
+    """The engine's bytes first, beside them the architecture's, a request's, and the share of the GPU."""
+    cache, plain, choice = answer.cache, answer.plain, answer.choice
+    tiles = st.grid(4, min_column_width=150)
+    where = "rank" if choice.ranks > 1 else "total"
+    number, tokens = requests_text(plain.requests), f"{plain.tokens:,}"
+    size_tile(
+        tiles, t(f"engine.{where}", engine=choice.label), cache.total_bytes,
+        t(f"engine.{where}.help", exact=fmt.exact(cache.total_bytes), requests=number, tokens=tokens, ranks=choice.ranks),
+    )  # fmt: skip
+    size_tile(
+        tiles, t("engine.architecture"), plain.total_bytes,
+        t("engine.architecture.help", exact=fmt.exact(plain.total_bytes), dtype=model.dtype),
+    )  # fmt: skip
+    each = cache.bytes_per_request
+    size_tile(tiles, t("answer.request"), each, t("engine.request.help", exact=fmt.exact(each), tokens=tokens))
+    gpu_tile(tiles, model, cache, workload.gpu, choice.ranks)
+    over_limit(model, workload.tokens)
+    if cache.rule:
+        st.caption(f":material/rule: {t('engine.rule', engine=choice.label, rule=messages.plain(cache.rule))}")
+    for text in cache.warnings:
+        st.info(messages.plain(messages.sentence(text)), icon=":material/info:")
+
+
+def why(model: Model, answer: Answer) -> None:
+    """The difference to the architecture as a chart and as a list, both adding up to it exactly."""
+    st.header(t("why.title", engine=answer.choice.label), anchor=False)
+    change, own = answer.difference_bytes, fmt.size(answer.plain.total_bytes)
+    fields = {"engine": answer.choice.label, "total": fmt.size(answer.cache.total_bytes), "own": own}
+    if not change and not answer.reasons:
+        st.markdown(t("why.same", **fields))
+    else:
+        key = "why.more" if change > 0 else "why.less" if change < 0 else "why.even"
+        st.markdown(t(key, **fields, difference=fmt.size(abs(change)), exact=fmt.exact(abs(change))))
+    if answer.reasons:
+        figure = waterfall.figure(answer.choice.label, answer.plain.total_bytes, answer.reasons)
+        texts = [reason.text for reason in answer.reasons]
+        charts.show(figure, "why_chart", t("why.alt", **fields, reasons="; ".join(texts)))
+        st.markdown("\n".join(f"- {messages.plain(text)}" for text in texts))
+    if answer.choice.option == "transformers":
+        words = transformers_words.reasons(model, answer.cache, answer.choice.settings)
+        st.markdown(" ".join(words))
