@@ -14,20 +14,25 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import model_configs
 from model_configs import catalogue
 from planner.hardware import gpus
 from planner.model import Model
 from planner.sweep import Grid, form_of, sweep
+from planner.sweep_budget import cache_budget
 from planner.sweep_variants import variant
 
-#: A model of each kind of arithmetic: full attention, windows, latent, states beside attention, encoder and decoder.
-MODELS = (
-    "meta-llama/Llama-3.1-8B", "google/gemma-3-27b-it", "deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-Next-80B-A3B-Instruct",
-)  # fmt: skip
-ENGINES = ("architecture", "transformers", "vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp")
-_BLOCK, _PAGE_BYTES = 16, 16 * 131072
+Arrays = npt.NDArray[np.int64]
+#: The same closed forms written out by hand: model, engine, and bytes of t tokens and r requests.
+BARE: tuple[tuple[str, str, Callable[[Arrays, Arrays], Arrays]], ...] = (
+    ("meta-llama/Llama-3.1-8B", "vllm", lambda t, r: -(-t // 16) * r * (16 * 131072)),
+    ("meta-llama/Llama-3.1-8B", "llama.cpp", lambda t, r: -(-t // 256) * r * (256 * 131072)),
+    ("google/gemma-3-27b-it", "architecture", lambda t, r: (np.minimum(t, 1023) * 425984 + t * 81920) * r),
+    ("deepseek-ai/DeepSeek-V3", "sglang", lambda t, r: t * r * 70272),
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", "transformers", lambda t, r: (t * 24576 + 77266944) * r),
+)
 
 
 def best_of(run: Callable[[], Any], repeats: int = 5) -> float:
@@ -45,39 +50,31 @@ def read(name: str) -> Model:
 
 
 def rates(points: int) -> None:
-    """Points a second of bare numpy, of each engine's form on arrays, and of a whole sweep with its columns."""
+    """Points a second: of bare numpy, of the form on the same arrays, and of a whole sweep with its columns."""
     rng = np.random.default_rng(0)
-    tokens, requests = rng.integers(1, 131072, points), rng.integers(1, 512, points)
-
-    def bare() -> Any:
-        return -(-tokens // _BLOCK) * requests * _PAGE_BYTES
-
-    seconds = best_of(bare)
-    print(f"{'':44} {'points/s':>14}  of bare numpy's time")
-    print(f"{'bare numpy, one group of blocks':44} {points / seconds:>14,.0f}  1.0")
-    for name in MODELS:
-        model = read(name)
-        for engine in ENGINES:
-            try:
-                form = form_of(model, variant(engine))
-            except model_configs_errors() as refused:
-                print(f"{name.rpartition('/')[2] + ', ' + engine:44} {'refused':>14}  {refused.message[:60]}")
-                continue
-            taken = best_of(lambda form=form: form.bytes(tokens, requests), 3)
-            print(f"{name.rpartition('/')[2] + ', ' + engine:44} {points / taken:>14,.0f}  {taken / seconds:.1f}")
-    grid = Grid([read(MODELS[0])], [variant("vllm")], tuple(range(1, 131072, max(1, 131072 * 64 // points))), tuple(range(1, 65)))
-    each_t = np.repeat(np.array(grid.tokens), len(grid.requests))
-    each_r = np.tile(np.array(grid.requests), len(grid.tokens))
-    seconds = best_of(lambda: -(-each_t // _BLOCK) * each_r * _PAGE_BYTES, 3)
-    for text, run in (("sweep", lambda: sweep(grid)), ("sweep and its columns", lambda: sweep(grid).columns())):
-        taken = best_of(run, 3)
-        print(f"{text + f' of {grid.points:,} points, vllm':44} {grid.points / taken:>14,.0f}  {taken / seconds:.1f}")
+    tokens, requests = rng.integers(1, 131072, points), rng.integers(1, 256, points)
+    print(f"{points:,} points{'':37} {'bare numpy':>14} {'closed form':>14}  times bare")
+    for name, engine, bare in BARE:
+        form = form_of(read(name), variant(engine))
+        same = np.array_equal(form.bytes(tokens, requests), bare(tokens, requests))
+        compare(
+            f"{name.rpartition('/')[2]}, {engine}{'' if same else ': DIFFERENT BYTES'}", points,
+            lambda bare=bare: bare(tokens, requests), lambda form=form: form.bytes(tokens, requests),
+        )  # fmt: skip
+    name, engine, bare = BARE[0]
+    lengths, counts = np.arange(1, 131072, max(1, 131072 * 64 // points)), np.arange(1, 65)
+    grid = Grid([read(name)], [variant(engine)], tuple(lengths.tolist()), tuple(counts.tolist()))
+    compare(
+        "a whole sweep of them, in columns", grid.points,
+        lambda: bare(np.repeat(lengths, len(counts)), np.tile(counts, len(lengths))), lambda: sweep(grid).columns(),
+    )  # fmt: skip
 
 
-def model_configs_errors() -> type[Any]:
-    from planner.errors import PlannerError
-
-    return PlannerError
+def compare(text: str, points: int, bare: Callable[[], Any], own: Callable[[], Any]) -> None:
+    """One line: both rates, and how much longer ours takes. Runs alternate, so that both meet the same machine."""
+    times = [(best_of(bare, 1), best_of(own, 1)) for _ in range(7)]
+    theirs, ours = (min(column) for column in zip(*times, strict=True))
+    print(f"{text:50} {points / theirs:>14,.0f} {points / ours:>14,.0f}  {ours / theirs:.2f}")
 
 
 def plans(count: int) -> None:
@@ -94,18 +91,14 @@ def plans(count: int) -> None:
         sys.stderr.write(f"\r[{'#' * width:40}] {done:,} of {total:,} plans, {time.perf_counter() - start:.0f} s")
         sys.stderr.flush()
 
-    table = sweep(grid, budget=free_bytes, progress=bar)
+    table = sweep(grid, budget=cache_budget, progress=bar)
     taken = time.perf_counter() - start
     sys.stderr.write("\n")
     columns = table.columns()
-    print(f"{len(table):,} plans of {len(models)} models on {len(cards)} GPUs in {taken:.1f} s, {len(table) / taken:,.0f} a second")
+    print(
+        f"{len(table):,} plans of {len(models)} models on {len(cards)} GPUs in {taken:.1f} s, {len(table) / taken:,.0f} a second"
+    )
     print(f"{int(columns['fits'].sum()):,} fit, {int((columns['cache_bytes'] < 0).sum()):,} are refused")
-
-
-def free_bytes(model: Model, engine: str, settings: Any, card: Any) -> int:
-    from planner.budget import budget
-
-    return budget(model, engine, settings, card).kv_bytes
 
 
 def main() -> None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.advise_texts import TEXTS
+from planner.capacity_demand import CONTEXT_WORDS
 from planner.capacity_deploy import TENSOR, Deployment, changed, deployment
 from planner.capacity_evaluate import Evaluator
 from planner.capacity_plan import Advice, Plan, evaluate
-from planner.capacity_pools import CONTEXT_WORDS
 from planner.capacity_solve import KV_DTYPES, Option, fewest_gpus, ranked, settled, split_name
 from planner.engines import ENGINES
 from planner.errors import PlannerError
@@ -47,8 +47,11 @@ def advise(plan: Plan) -> tuple[Advice, ...]:
     """
     if plan.fits:
         return tuple(_buys(plan))
-    found = [one for change in _changes(plan) if (one := _planned(change)) is not None and one.verdict == "fits"]
-    return tuple(found) or tuple(one for change in _pairs(plan) if (one := _planned(change)) is not None and one.verdict == "fits")
+    return _helpful(_changes(plan)) or _helpful(_pairs(plan))
+
+
+def _helpful(changes: Iterator[_Change]) -> tuple[Advice, ...]:
+    return tuple(one for change in changes if (one := _planned(change)) is not None and one.verdict == "fits")
 
 
 def _planned(change: _Change) -> Advice | None:
@@ -241,7 +244,7 @@ def _buys(plan: Plan) -> Iterator[Advice]:
     """More requests, a longer context, and fewer GPUs."""
     one = plan.deployment
     if plan.max_requests is not None and plan.max_requests > plan.requests:
-        text = TEXTS["more_requests"].format(requests=plan.max_requests, length=plan.length, more=plan.max_requests - plan.requests)
+        text = TEXTS["more_requests"].format(requests=plan.max_requests, more=plan.max_requests - plan.requests)
         yield _bought(plan, "more_requests", text, {"workload": {"requests": plan.max_requests}})
     if plan.max_context > plan.context:
         word = CONTEXT_WORDS.get(one.engine, "n_ctx")

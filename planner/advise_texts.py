@@ -14,7 +14,7 @@ TEXTS = {
     "engine": "{engine}: it keeps less of the window layers for these requests; another server to run",
     "more_gpus": "{gpus} x {gpu} ({split}) instead of {before}: more GPUs to pay for",
     "other_gpu": "{gpus} x {gpu}: another kind of GPU to pay for",
-    "more_requests": "{requests:,} requests of {length:,} tokens at once: {more:,} more than asked for",
+    "more_requests": "{requests:,} requests at once: {more:,} more than asked for",
     "longer_context": "{word} up to {length:,} with {requests:,} at once",
     "fewer_gpus": "{gpus} x {gpu} ({split}) are enough instead of {before}: with less room",
 }

@@ -15,7 +15,7 @@ from planner.engines.vllm_setup import kv_budget_bytes, prepare
 from planner.engines.vllm_tables import rules_of
 from planner.hardware import Gpu
 from planner.model import Model
-from planner.sharding_layers import number, text_words
+from planner.sharding_layers import vocabulary
 
 Kv = Callable[[Mapping[str, int]], int]
 
@@ -201,12 +201,12 @@ def llama_cpp_plan(case: Case) -> Plan:
     Source: research of public llama.cpp logs, planner/data/runtime.yaml, llama.cpp.
     """
     model, settings, given = case.model, case.settings, case.given
-    facts, words = case.constants["llama.cpp"], text_words(model)
+    facts = case.constants["llama.cpp"]
     found = [terms.weights(model, {}, "llama.cpp", given)]
     if "runtime" in given:
         return Plan((*found, _given("runtime", given)), _left)
     held = llama_cpp.cache_bytes(model, settings)
-    rows = number(words, ("vocab_size", "padded_vocab_size")) + model.hidden_size * facts["hidden"]
+    rows = vocabulary(model) + model.hidden_size * facts["hidden"]
     size = 4 * held.n_ubatch * rows
     if settings.flash_attn in ("off", False):
         size = max(size, 4 * held.n_ubatch * held.n_ctx * max(1, model.attention_heads))

@@ -19,7 +19,7 @@ from planner.errors import InputError, shown
 from planner.hardware import Gpu
 from planner.model import Model
 from planner.sharding import weights_per_rank
-from planner.sharding_layers import expert_words, number, text_words
+from planner.sharding_layers import expert_words, number, text_words, vocabulary
 from planner.units import GIB
 
 Confidence = Literal["exact", "documented", "measured", "estimated", "given"]
@@ -135,7 +135,7 @@ def activation_parts(model: Model, load: Load) -> tuple[float, float, float]:
     share = feed / load.ranks
     forward = load.width * load.tokens * 3 * ((0.0 if count else share) + hidden)
     experts = load.width * load.tokens * active * (max(2 * share, hidden) + share) if count else 0.0
-    return 4.0 * load.requests * number(words, ("vocab_size", "padded_vocab_size")), forward, experts
+    return 4.0 * load.requests * vocabulary(model), forward, experts
 
 
 def activations(model: Model, load: Load, rules: Mapping[str, Any]) -> Term:

@@ -15,8 +15,8 @@ from planner.model import Model
 from planner.workload import Workload
 
 #: What each engine calls the GPUs that share a layer, the stages of layers, and the replicas that it runs itself.
-TENSOR = {"vllm": "tensor_parallel_size", "sglang": "tensor_parallel_size", "tensorrt-llm": "tensor_parallel_size", "tgi": "num_shard"}
-PIPELINE = {name: "pipeline_parallel_size" for name in ("vllm", "sglang", "tensorrt-llm")}
+PIPELINE = dict.fromkeys(("vllm", "sglang", "tensorrt-llm"), "pipeline_parallel_size")
+TENSOR = {**dict.fromkeys(PIPELINE, "tensor_parallel_size"), "tgi": "num_shard"}
 DATA = {"vllm": "data_parallel_size", "sglang": "data_parallel_size"}
 #: What each engine calls the requests that run at once.
 RUNNING = {"vllm": "max_num_seqs", "sglang": "max_running_requests", "tensorrt-llm": "max_batch_size", "llama.cpp": "n_seq_max"}

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from planner.budget import Budget, budget
+from planner.capacity_demand import CONTEXT_WORDS, Allocation, Demand, most, with_context
 from planner.capacity_deploy import RUNNING, Deployment, changed
 from planner.capacity_layers import layer_parts, weights_by_card
-from planner.capacity_pools import CONTEXT_WORDS, Allocation, Demand, VllmAllocation, allocation, most, with_context
+from planner.capacity_moments import population
+from planner.capacity_pools import VllmAllocation, allocation
 from planner.capacity_rules import context_limit, model_limit, stated_context
 from planner.engines.tensorrt_llm_pools import NAME as TENSORRT_LLM
 from planner.engines.versions import rules_at
@@ -78,15 +80,17 @@ class Evaluator:
     def _asked_running(self) -> int | None:
         """Requests that each replica runs at most, where the settings say so."""
         word = RUNNING.get(self.deployment.engine)
-        said = getattr(self.deployment.settings, word) if word else None
+        said: int | None = getattr(self.deployment.settings, word) if word else None
         if said is None:
             return None
         if getattr(self.deployment.settings, "enable_dp_attention", False):
-            return max(1, said // self.deployment.replicas)
-        return int(said)
+            said = max(1, said // self.deployment.replicas)
+        return said
 
-    def check(self, length: int, requests: int, context: int) -> Checked:
+    def check(self, length: int, requests: int, context: int, *, longest: bool = False) -> Checked:
         """`requests` requests of `length` positions on all replicas together, the engine's longest being `context`.
+
+        A workload that varies takes what it holds in 95% of the moments, unless `longest`.
 
         Errors: EngineRefusal; InputError for more requests than a setting lets run.
         """
@@ -98,20 +102,21 @@ class Evaluator:
                 f"{each * beams:,} at once on a replica are more than {word} {self.cap:,} lets run; raise it, or ask for fewer",
                 field=word,
             )
-        demand = self._demand(length, each)
+        demand = self._demand(length, each, None if longest else context)
         if self.deployment.engine == "llama.cpp":  # every slot is allocated whole, whoever comes
             demand = Demand(context, self.cap or demand.sequences)
         settings, cards, notes = self._settle(demand, context)
         return Checked(settings, cards, demand, notes)
 
-    def _demand(self, length: int, each: int) -> Demand:
+    def _demand(self, length: int, each: int, context: int | None) -> Demand:
         work = self.deployment.workload
         if work is None:
             return Demand(length, each)
         prompt = min(work.largest_prompt or length, length)
         least = length if work.smallest_prompt is None else work.smallest_prompt
         shared = min(work.shared_prefix_tokens, least, length)
-        return Demand(length, each, work.beams, shared, prompt, work.encoder_tokens)
+        varying = population(work, context) if context is not None and work.typical else None
+        return Demand(length, each, work.beams, shared, prompt, work.encoder_tokens, varying)
 
     def _settle(self, demand: Demand, context: int) -> tuple[Any, tuple[Card, ...], tuple[str, ...]]:
         name, wanted = self.deployment.engine, demand.sequences
@@ -200,7 +205,7 @@ class Evaluator:
 
         def holds(length: int) -> bool:
             try:
-                return self.check(length, requests, length).fits(reading)
+                return self.check(length, requests, length, longest=True).fits(reading)
             except EngineRefusal:
                 return False
 

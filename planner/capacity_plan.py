@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from planner.budget import Term
+from planner.budget import Confidence, Term
 from planner.capacity_deploy import Deployment
 from planner.capacity_evaluate import Checked, Evaluator
+from planner.capacity_moments import SHARE
 from planner.capacity_rules import context_warnings, worst_length
 from planner.engines import engine
 from planner.engines.base import Pool
@@ -55,7 +56,8 @@ class GpuShare:
 class Plan:
     """The answer for one deployment. All bytes are of one GPU, the fullest.
 
-    verdict: whether the engine starts and `requests` requests of `length` positions are held at once. headroom_bytes: what is
+    verdict: whether the engine starts and `requests` requests of `length` positions are held at once (of a workload that
+    varies, in 95% of the moments, length being that of the longest). headroom_bytes: what is
     left of the cache's budget, negative the shortfall; headroom_low, headroom_high with the budget at the ends of its range.
     terms: uses of the memory, terms[0] the device's total, with the cache that is needed (`kv cache`) and what is left of its
     budget (`free`) last. kv_bytes: the cache's budget. need_bytes: the least budget that holds.
@@ -127,9 +129,9 @@ def evaluate(deployment: Deployment, solve: bool = True) -> Plan:
         model=deployment.model, engine=deployment.engine, settings=checked.settings, gpu=deployment.gpu, gpus=deployment.gpus,
         tensor_parallel_size=deployment.tensor, pipeline_parallel_size=deployment.pipeline, replicas=deployment.replicas,
         workload=deployment.workload, verdict="fits" if fits else "does_not_fit", headroom_bytes=room if fits else min(room, -1),
-        headroom_low=low_room, headroom_high=checked.room("high"), context=context, length=length, requests=requests,
-        kv_bytes=found.kv_bytes, need_bytes=need, terms=_terms(deployment, checked, need), max_requests=largest,
-        max_requests_low=low, max_requests_high=high, max_context=work.max_context(requests) if solve else context, pool=pool,
+        headroom_low=low_room, headroom_high=checked.room("high"), context=context, length=checked.demand.length,
+        requests=requests, kv_bytes=found.kv_bytes, need_bytes=need, terms=_terms(deployment, checked, need),
+        max_requests=largest, max_requests_low=low, max_requests_high=high, max_context=work.max_context(requests) if solve else context, pool=pool,
         command=command, per_gpu=tuple(_shares(deployment, checked)),
         warnings=(*found.warnings, *warnings, *context_warnings(deployment, context), *_unsure(low_room, fits)),
         notes=(*deployment.model.notes, *deployment.notes, *checked.notes, *_sharing(deployment, checked)), deployment=deployment,
@@ -161,7 +163,10 @@ def _terms(deployment: Deployment, checked: Checked, need: int) -> tuple[Term, .
     many = f"{checked.demand.requests:,} requests of {checked.demand.length:,} positions" + (
         f", {work.shared_prefix_tokens:,} of them in common" if work and work.shared_prefix_tokens else ""
     )
-    cache = Term("kv cache", need, need, need, "exact", f"{many}, by {deployment.engine}'s own allocator")
+    known: Confidence = "exact" if checked.demand.varying is None else "estimated"
+    if checked.demand.varying is not None:
+        many = f"{checked.demand.requests:,} requests in {SHARE:.0%} of the time"
+    cache = Term("kv cache", need, need, need, known, f"{many}, by {deployment.engine}'s own allocator")
     room = found.kv_bytes - need
     free = Term("free", room, found.kv_low - need, found.kv_high - need, "estimated", "the cache's budget less what is needed")
     return (*found.terms, cache, free)

@@ -6,13 +6,15 @@ rule read both ways; bytes per token never come into it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
+from planner.capacity_demand import Allocation, Demand, Growth, Typical, least, with_context
 from planner.capacity_layers import layer_sizes
 from planner.engines import sglang, tensorrt_llm, tgi
 from planner.engines.base import EngineSettings, Pool
+from planner.engines.vllm_capacity import blocks_of
+from planner.engines.vllm_groups import Group
 from planner.engines.vllm_setup import Setup, prepare
 from planner.engines.vllm_tables import rules_of
 from planner.errors import EngineRefusal
@@ -21,58 +23,8 @@ from planner.layers import State
 from planner.model import Model
 from planner.units import ceil_div
 
-#: No pool is searched beyond this many bytes.
-_MOST_BYTES = 1 << 56
 
-
-@dataclass(frozen=True)
-class Demand:
-    """`requests` requests of `length` positions on one replica. shared: tokens that all have in common; prompt: tokens that the
-    `beams` sequences of one request have in common."""
-
-    length: int
-    requests: int = 1
-    beams: int = 1
-    shared: int = 0
-    prompt: int = 0
-    encoder: int = 0
-
-    @property
-    def sequences(self) -> int:
-        return self.requests * self.beams
-
-    def units(self, each: int, block: int) -> int:
-        """Blocks of all requests, where one sequence takes `each` and whole blocks of `block` common tokens are stored once.
-
-        units = shared + requests x ((prompt - shared) + beams x (each - prompt)), all three in whole blocks
-        """
-        common = min(self.shared // block, each)
-        prompt = min(max(common, self.prompt // block if self.beams > 1 else 0), each)
-        return common + self.requests * (prompt - common + self.beams * (each - prompt))
-
-
-@dataclass(frozen=True)
-class Growth:
-    """How running requests fill a pool: `cost(positions)` units of one request, of `capacity`; whole: it is all reserved when
-    the request is admitted, so that nothing is taken back later. running: requests that run at most. common: units of the
-    first tokens that all have in common, which are stored once."""
-
-    capacity: int
-    cost: Callable[[int], int]
-    whole: bool
-    running: int | None = None
-    common: Callable[[int], int] = lambda tokens: 0
-
-
-class Allocation(Protocol):
-    """An engine's allocator for one model under one set of settings, on one GPU of a replica."""
-
-    def holds(self, budget_bytes: int, demand: Demand) -> bool: ...
-    def need(self, demand: Demand) -> int: ...
-    def growth(self, budget_bytes: int) -> Growth: ...
-
-
-class VllmAllocation:
+class VllmAllocation(Typical):
     """Blocks: common ones once, R a sequence, and the null block; start-up asks for one request of max_model_len, and with
     recurrent states for as many blocks as max_num_seqs (`seats`: as it was set; None where it follows the demand).
 
@@ -82,6 +34,7 @@ class VllmAllocation:
     """
 
     def __init__(self, model: Model, settings: Any, gpu: Gpu, seats: int | None = None) -> None:
+        super().__init__()
         self.setup: Setup = prepare(model, settings, gpu)
         self.settings, self.seats = settings, seats
         self.null = int(rules_of(settings.version).null_block)
@@ -94,6 +47,8 @@ class VllmAllocation:
 
     def _blocks(self, demand: Demand) -> int:
         capacity = self.setup.capacity
+        if demand.varying is not None:
+            return self.typical(demand, self.growth(0))
         total = 0
         for group in capacity.groups:
             from_one = self._one(group, demand.length)
@@ -101,9 +56,7 @@ class VllmAllocation:
             total += demand.units(from_one, self._shared_block()) if shares else from_one * demand.sequences
         return total
 
-    def _one(self, group: Any, length: int) -> int:
-        from planner.engines.vllm_capacity import blocks_of
-
+    def _one(self, group: Group, length: int) -> int:
         return blocks_of(group.spec, length, self.setup.capacity.load, self.setup.capacity.rules)
 
     def _shared_block(self) -> int:
@@ -134,7 +87,7 @@ class VllmAllocation:
         )  # fmt: skip
 
 
-class PooledAllocation:
+class PooledAllocation(Typical):
     """SGLang, TensorRT-LLM and TGI: their pool is computed for the demand's length, and its own concurrency is what it holds.
 
     holds: pool(budget).fits, and floor(max_concurrency at this length) >= sequences. Common prefixes are counted once in
@@ -142,6 +95,7 @@ class PooledAllocation:
     """
 
     def __init__(self, name: str, model: Model, settings: Any, gpu: Gpu) -> None:
+        super().__init__()
         self.name, self.model, self.settings = name, model, settings
         self.engine: Any = {"sglang": sglang, "tensorrt-llm": tensorrt_llm, "tgi": tgi}[name]
         # An amount of memory is no card with rules of its own.
@@ -157,7 +111,7 @@ class PooledAllocation:
         return self._seen[key]
 
     def _shares(self, pool: Pool) -> bool:
-        if self.states or len(pool.groups) > 1 and len({group.kind for group in pool.groups}) > 1:
+        if self.states or len({group.kind for group in pool.groups}) > 1:
             return False
         if self.name == "sglang":
             return not self.settings.disable_radix_cache
@@ -184,6 +138,9 @@ class PooledAllocation:
         pool = self.pool(budget_bytes, demand.length)
         if not pool.fits:
             return False
+        if demand.varying is not None and not self._several(pool):
+            growth, running = self.growth(budget_bytes), self._running(pool)
+            return self.typical(demand, growth) <= growth.capacity and (running is None or demand.sequences <= running)
         if (demand.shared or demand.beams > 1) and self._shares(pool):
             usable, block = self._usable(pool)
             running = self._running(pool)
@@ -193,10 +150,14 @@ class PooledAllocation:
     def need(self, demand: Demand) -> int:
         return least(lambda budget: self.holds(budget, demand), 1 << 20)
 
+    def _several(self, pool: Pool) -> bool:
+        """Whether there are pools beside the one of blocks: states, windows."""
+        return bool(self.states or "swa_tokens" in pool.details or len(pool.details.get("blocks_per_window", ())) > 1)
+
     def growth(self, budget_bytes: int) -> Growth:
         pool = self.pool(budget_bytes)
         usable, block = self._usable(pool)
-        if self.states or "swa_tokens" in pool.details or len(pool.details.get("blocks_per_window", ())) > 1:
+        if self._several(pool):
             why = f"{self.name} keeps several pools for {self.model.name}, and their filling is not simulated"
             raise EngineRefusal(f"{why}; the worst case is exact", engine=self.name)
         shares = self._shares(pool)
@@ -206,17 +167,20 @@ class PooledAllocation:
         )  # fmt: skip
 
 
-class StaticAllocation:
+class StaticAllocation(Typical):
     """llama.cpp and transformers: what `requests` sequences of `length` positions allocate is what they need.
 
     need = cache_bytes(length, sequences) of the layers `part`, all of them by default. Nothing is shared between sequences.
     """
 
     def __init__(self, name: str, model: Model, settings: Any, part: Sequence[int] | None = None) -> None:
+        super().__init__()
         self.name, self.model, self.settings, self.part = name, model, settings, part
         self._seen: dict[Demand, int] = {}
 
     def need(self, demand: Demand) -> int:
+        if demand.varying is not None and self.name != "llama.cpp":
+            return self.typical(demand, self.growth(0))
         if demand not in self._seen:
             sizes = layer_sizes(self.model, self.name, self.settings, demand.length, demand.sequences, demand.encoder)
             # A layer that only the engine knows lies with the last.
@@ -249,43 +213,3 @@ def allocation(
     if name in ("sglang", "tensorrt-llm", "tgi"):
         return PooledAllocation(name, model, settings, gpu)
     return StaticAllocation(name, model, settings, part)
-
-
-def with_context(name: str, settings: Any, length: int, sequences: int) -> Any:
-    """The settings with a longest request of `length`; llama.cpp's n_ctx is that of all its sequences together."""
-    if name == "llama.cpp":
-        return settings.model_copy(update={"n_ctx": length * sequences, "n_seq_max": sequences})
-    word = CONTEXT_WORDS.get(name)
-    return settings.model_copy(update={word: length}) if word else settings
-
-
-#: What each engine calls its longest request.
-CONTEXT_WORDS = {
-    "vllm": "max_model_len", "sglang": "context_length", "tensorrt-llm": "max_seq_len", "tgi": "max_total_tokens",
-}  # fmt: skip
-
-
-def least(holds: Callable[[int], bool], start: int) -> int:
-    """The least value above 0 that holds, where all larger ones do too; EngineRefusal where none is found."""
-    high = start
-    while not holds(high):
-        high *= 2
-        if high > _MOST_BYTES:
-            raise EngineRefusal("no amount of memory holds this many requests under these settings")
-    low = high // 2 if high > start else 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
-def most(holds: Callable[[int], bool], limit: int) -> int:
-    """The largest count from 0 to `limit` that holds, where all smaller ones do too."""
-    low, high = 0, 1
-    while high <= limit and holds(high):
-        low, high = high, high * 2
-    high = min(high, limit + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from planner.capacity_demand import CONTEXT_WORDS
 from planner.capacity_deploy import Deployment
-from planner.capacity_pools import CONTEXT_WORDS
 from planner.engines.vllm_setup import prepare
 from planner.errors import EngineRefusal, InputError
 

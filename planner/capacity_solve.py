@@ -126,7 +126,7 @@ def fewest_gpus(
     given: Mapping[str, int] | None = None,
     counts: Sequence[int] = COUNTS,
 ) -> Option:
-    """The plan with the fewest GPUs that fits, by the split of each count that has fewest stages; None as its plan where none does.
+    """The plan with the fewest GPUs that fits, by the split of each count that has fewest stages; no plan where none does.
 
     Errors: InputError; EngineRefusal where every count is refused.
     """

@@ -34,7 +34,8 @@ def as_gguf(model: Model, kind: str) -> Model:
     """
     key = kind.upper().replace("-", "_")
     if key not in GGUF_BITS:
-        raise InputError(f"{shown(kind)} is no GGUF storage that is known here; it is one of {', '.join(GGUF_BITS)}", field="weights")
+        known = ", ".join(GGUF_BITS)
+        raise InputError(f"{shown(kind)} is no GGUF storage that is known here; it is one of {known}", field="weights")
     if model.weights is None or not model.weights.params:
         raise InputError(f"the parameters of {model.name} are not known; give the size of its weights", field="weights")
     items = tuple(_stored(item, key) for item in model.weights.items)
@@ -46,4 +47,5 @@ def _stored(item: WeightItem, key: str) -> WeightItem:
     if item.name in _APART:
         return item
     size = ceil_div(int(item.params * GGUF_BITS[key] * _SPREAD * 1000), 8000)
-    return WeightItem(item.name, item.params, size, "estimated", f"as {key} at {GGUF_BITS[key]:g} bits a weight (Llama-3.1-8B's) + 3%")
+    source = f"as {key} at {GGUF_BITS[key]:g} bits a weight (Llama-3.1-8B's) + 3%"
+    return WeightItem(item.name, item.params, size, "estimated", source)

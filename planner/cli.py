@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from planner import report
+from planner import cli_plan, cli_sweep, report
 from planner.cache import architecture_bytes
 from planner.cli_settings import COMMON, settings_of
 from planner.detect import detected
@@ -62,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     kv.add_argument("--token", help="Hub token for a gated model, used for this call alone")
     kv.add_argument("--assume-plain-attention", action="store_true", help="treat an unknown architecture as plain attention")
     kv.add_argument("--json", action="store_true", help="print JSON")
+    cli_plan.add_parser(commands, _count)
+    cli_sweep.add_parser(commands)
     for name, text in (("models", "the bundled catalogue"), ("gpus", "known accelerators"), ("engines", "known engines")):
         command = commands.add_parser(name, help=text)
         command.add_argument("filter", nargs="?", default="", help="show only names that contain this")
@@ -128,6 +130,10 @@ def _implied_engine(arguments: argparse.Namespace) -> str | None:
         flag = (given or ["set" if arguments.set else "engine_version"])[0]
         raise InputError(f"--{flag.replace('_', '-')} is an engine's setting; say --engine too", field=flag)
     return None
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    return cli_plan.run(arguments, _read)
 
 
 def _models(arguments: argparse.Namespace) -> int:
@@ -199,7 +205,14 @@ def _table(
     return 0
 
 
-COMMANDS = {"kv": _kv, "models": _models, "gpus": _gpus, "engines": _engines}
+def _sweep(arguments: argparse.Namespace) -> int:
+    def read(name: str) -> Model:
+        return _read(argparse.Namespace(**{**vars(arguments), "model": name}))
+
+    return cli_sweep.run(arguments, read)
+
+
+COMMANDS = {"kv": _kv, "plan": _plan, "sweep": _sweep, "models": _models, "gpus": _gpus, "engines": _engines}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -35,7 +35,8 @@ class Active:
     """What generation uses. `always`: parameters that every token passes through; `experts`: None for a dense model.
 
     stored_bytes: of both. expert_bytes: of the experts among them, a range where the config does not say which part is packed.
-    head: parameters of the output head, which only tokens whose successor is asked for pass through. unknown: why the experts could not be told from the rest, so that the range is from one to all; None where they could.
+    head: parameters of the output head, which only tokens whose successor is asked for pass through. unknown: why the experts
+    could not be told from the rest, so that the range is from one to all; None where they could.
     """
 
     always: Range
@@ -102,7 +103,9 @@ def active(model: Model) -> Active:
     bits = 8 * stored.high / used.high
     if why is not None:  # at least one expert of all there are, at most everything
         share = 1 / (_number(config_words(model), table()["experts"]["count"]) or 1)
-        return Active(Range(used.low * share, used.high), Range(stored.low * share, stored.high), None, Range(0, 0), bits, head, why)
+        return Active(
+            Range(used.low * share, used.high), Range(stored.low * share, stored.high), None, Range(0, 0), bits, head, why
+        )
     if found is None:
         return Active(used, stored, None, Range(0, 0), bits, head)
     even = found.total * stored.low / used.low

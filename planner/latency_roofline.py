@@ -50,9 +50,7 @@ class Machine:
     def memory_s(self, read: Range) -> Range:
         """Seconds to move the bytes of one GPU."""
         share = self.bytes_factor
-        return Range(
-            read.low / (self.bandwidth_bytes_per_s * share.high), read.high / (self.bandwidth_bytes_per_s * share.low)
-        )
+        return Range(read.low / (self.bandwidth_bytes_per_s * share.high), read.high / (self.bandwidth_bytes_per_s * share.low))
 
     def fixed_s(self, tokens: int, steps: int) -> Range:
         """Seconds that neither compute nor memory explain: small kernels, and the exchanges between ranks.
@@ -67,9 +65,7 @@ class Machine:
             return small + start
         moved = _ALL_REDUCES * self.layers * 2 * (self.ranks - 1) / self.ranks * tokens * self.hidden_size * _ACTIVATION_BYTES
         share = factor("link")
-        return small + start + Range(
-            moved / (self.link_bytes_per_s * share.high), moved / (self.link_bytes_per_s * share.low)
-        )
+        return small + start + Range(moved / (self.link_bytes_per_s * share.high), moved / (self.link_bytes_per_s * share.low))
 
     def seconds(self, flops: Range, read: Range, tokens: int, steps: int = 1) -> Range:
         """Seconds of `steps` passes over `tokens` tokens together: everything overlaps at the low end, nothing at the high."""

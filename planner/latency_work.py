@@ -76,9 +76,7 @@ class Work:
         high: all that is held at `tokens` positions. low: sparse attention reads the latents that its index chose.
         A layer's share is ceil(kv_heads / ranks) / kv_heads; a latent cache is whole on every GPU, a state is shared out.
         """
-        held = architecture_bytes(
-            self.model, tokens, requests, kv_cache_dtype=kv_cache_dtype, encoder_tokens=encoder_tokens
-        )
+        held = architecture_bytes(self.model, tokens, requests, kv_cache_dtype=kv_cache_dtype, encoder_tokens=encoder_tokens)
         best = sparse_positions(self.model)
         sizes: list[Range] = []
         for layer, described in zip(held.layers, self.model.layers, strict=True):

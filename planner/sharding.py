@@ -12,7 +12,7 @@ from typing import Literal
 from planner.engines import costs, vllm_groups
 from planner.errors import EngineRefusal, InputError
 from planner.model import Model
-from planner.sharding_layers import LayerShape, expert_words, layer_shapes, text_words
+from planner.sharding_layers import LayerShape, expert_words, layer_shapes, text_words, vocabulary
 from planner.units import ceil_div, round_up
 from planner.weights import Weights
 
@@ -169,9 +169,7 @@ def _shared_out(model: Model, weights: Weights) -> dict[str, int]:
     named = {item.name: item.bytes for item in weights.items if item.name != "layers"}
     if any(item.name == "layers" for item in weights.items):
         return named
-    words = text_words(model)
-    vocabulary = int(words.get("vocab_size") or 0)
-    matrix = min(vocabulary * model.hidden_size * _dtype_bytes(model), weights.bytes // 2)
+    matrix = min(vocabulary(model) * model.hidden_size * _dtype_bytes(model), weights.bytes // 2)
     return {"embeddings": matrix, **({} if tied(model) else {"lm_head": matrix})}
 
 
@@ -193,12 +191,12 @@ Placed = tuple[Literal["first", "last", "all"], RankPart]
 def _outside(model: Model, weights: Weights, split: Split) -> list[Placed]:
     """Embeddings, head and towers with the stage that they are on."""
     known = _FROM_WEIGHTS[weights.confidence]
-    vocabulary = int(text_words(model).get("vocab_size") or 0)
+    rows = vocabulary(model)
     found: list[Placed] = []
     for name, size in _shared_out(model, weights).items():
         if name in _INPUT + _OUTPUT:
-            padded = round_up(vocabulary, VOCABULARY_PADDING * split.tensor) if vocabulary else 0
-            share = ceil_div(size * max(padded, vocabulary), max(vocabulary, 1) * split.tensor) if vocabulary else size
+            padded = round_up(rows, VOCABULARY_PADDING * split.tensor)
+            share = ceil_div(size * padded, rows * split.tensor) if rows else size
             part = RankPart(name, share, ceil_div(size, split.tensor), share, known, f"{name}: rows / {split.tensor}")
             found.append(("first" if name in _INPUT else "last", part))
             if name in _INPUT and tied(model) and split.pipeline > 1:

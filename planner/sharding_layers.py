@@ -66,6 +66,18 @@ def number(words: Mapping[str, Any], names: tuple[str, ...], default: int = 0) -
     return default
 
 
+def vocabulary(model: Model) -> int:
+    """Rows of the head: the config's vocab_size, else what the embeddings' parameters are rows of; 0 where neither is known.
+
+    A config may leave the size to its class (Gemma 3's do). Embeddings of more than one kind count as more rows, never fewer.
+    """
+    said = number(text_words(model), ("vocab_size", "padded_vocab_size")) or number(model.config, ("vocab_size",))
+    if said or not model.weights or not model.hidden_size:
+        return said
+    held = {item.name: item.params for item in model.weights.items}
+    return -(-(held.get("lm_head") or held.get("embeddings", 0)) // model.hidden_size)
+
+
 def expert_words(words: Mapping[str, Any], hidden: int) -> tuple[int, int, int]:
     """How many experts there are, how many a token uses, and the width of the feed-forward: of one expert where there are any."""
     dense = number(words, _FEED, 4 * hidden)

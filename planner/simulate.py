@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.cache import check_count
+from planner.capacity_demand import Growth
+from planner.capacity_deploy import RUNNING
+from planner.capacity_moments import costs, population
 from planner.capacity_plan import Plan
-from planner.capacity_pools import Growth, allocation
+from planner.capacity_pools import allocation
 from planner.errors import InputError
 from planner.units import ceil_div
 from planner.workload import Workload
 
 #: Shares of the time in which a number of requests is to fit.
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
-#: Requests that moments are drawn from.
-_POPULATION = 1 << 16
 #: The most requests at once that are simulated.
 _MOST = 1 << 17
 
@@ -26,7 +27,7 @@ _MOST = 1 << 17
 class Simulation:
     """Requests at once, all replicas together, over random moments of a busy server.
 
-    curve: (share of the time, requests that fit in it). mean: on average. worst_case: if all were at their longest at once.
+    curve: (share of the time, requests that fit in it). mean: on average. planned: the most that the plan says.
     requests: as asked; preempted: share of the time in which they need more than there is, so that some are preempted (or, with
     an engine that reserves whole requests, wait). occupancy: average positions of one. draws: moments; seed: of the numbers.
     """
@@ -35,7 +36,7 @@ class Simulation:
     preempted: float
     curve: tuple[tuple[float, int], ...]
     mean: float
-    worst_case: int | None
+    planned: int | None
     occupancy: float
     draws: int
     seed: int
@@ -63,7 +64,9 @@ def simulate(
     check_count(draws, "draws", 1)
     alloc = allocation(plan.engine, plan.model, plan.settings, plan.gpu)
     growth = alloc.growth(max(0, plan.kv_bytes))
-    moments = _Moments(work, growth, plan.context, np.random.default_rng(seed))
+    said = RUNNING.get(plan.engine) in plan.deployment.settings.model_fields_set
+    growth = growth if said else replace(growth, running=None)  # the default is raised to what is asked for
+    moments = _Moments(work, growth, plan.context, seed)
     counts = np.empty(draws, dtype=np.int64)
     for draw in range(draws):
         counts[draw] = moments.fill()
@@ -78,29 +81,21 @@ def simulate(
     curve = tuple((share, int(ordered[int((1 - share) * draws)]) * plan.replicas) for share in QUANTILES)
     return Simulation(
         requests=asked, preempted=float(np.mean(counts < each)), curve=curve, mean=float(counts.mean()) * plan.replicas,
-        worst_case=plan.max_requests, occupancy=moments.occupancy, draws=draws, seed=seed, reserves_whole=growth.whole,
+        planned=plan.max_requests, occupancy=moments.occupancy, draws=draws, seed=seed, reserves_whole=growth.whole,
     )  # fmt: skip
 
 
 class _Moments:
     """A stock of requests at random moments of their lives, with their costs, and pools filled from it."""
 
-    def __init__(self, work: Workload, growth: Growth, context: int, rng: np.random.Generator) -> None:
-        prompts, outputs = (
-            np.asarray(values, dtype=np.int64) for values in work.drawn(lambda n: rng.random(n).tolist(), _POPULATION)
-        )
-        prompts = np.minimum(prompts, max(0, context - 1))
-        outputs = np.minimum(outputs, context - prompts)
-        lives = np.maximum(outputs, 1)
-        chosen = rng.choice(len(lives), _POPULATION, p=lives / lives.sum())
-        steps = (rng.random(_POPULATION) * lives[chosen]).astype(np.int64)
-        held = prompts[chosen] + (outputs[chosen] if growth.whole else steps) + work.speculative_tokens
-        self.occupancy = float(held.mean())
-        lengths, places = np.unique(np.maximum(held, 1), return_inverse=True)
-        common = growth.common(min(work.shared_prefix_tokens, int(prompts.min())))
-        costs = np.array([max(0, growth.cost(int(length)) - common) for length in lengths], dtype=np.int64)
-        self.costs = costs[places] * work.beams
-        self.capacity, self.running, self.rng = growth.capacity - common, growth.running, rng
+    def __init__(self, work: Workload, growth: Growth, context: int, seed: int) -> None:
+        # Another stock than the one that the plan's own figure is worked out from.
+        stock = population(work, context, seed + 1)
+        lengths = stock.whole if growth.whole else stock.held
+        self.occupancy = float(np.mean(lengths))
+        common = growth.common(min(work.shared_prefix_tokens, stock.least_prompt))
+        self.costs = np.maximum(costs(lengths, growth.cost) - common, 0) * work.beams
+        self.capacity, self.running, self.rng = growth.capacity - common, growth.running, np.random.default_rng(seed)
         average = max(1.0, float(self.costs.mean()))
         self.batch = int(min(_MOST, max(16, 1.25 * max(0, self.capacity) / average + 16)))
 

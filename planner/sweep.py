@@ -157,13 +157,24 @@ def sweep(grid: Grid, budget: Budget | None = None, progress: Callable[[int, int
         try:
             form = forms.of(model, variant, card)
             size = form.bytes(each_t, each_r)
-            room = budget(model, variant.engine, variant.settings, card) if budget and card else None
-            table.fill(row, size, room, form.exact, "" if (size >= 0).all() else forms.refusal(model, variant, card))
+            reason = "" if (size >= 0).all() else forms.refusal(model, variant, card)
+            room, unknown = _room(budget, model, variant, card)
+            table.fill(row, size, room, form.exact, reason or unknown)
         except PlannerError as refused:
             table.refuse(row, refused.message)
         if progress:
             progress(table.filled, grid.points)
     return table
+
+
+def _room(budget: Budget | None, model: Model, variant: Variant, card: Gpu | None) -> tuple[int | None, str]:
+    """What the GPU has for the cache, or None and why that is not known."""
+    if budget is None or card is None:
+        return None, ""
+    try:
+        return budget(model, variant.engine, variant.settings, card), ""
+    except PlannerError as refused:
+        return None, refused.message
 
 
 class _Forms:
@@ -196,4 +207,3 @@ class _Forms:
         except PlannerError as refused:
             return refused.message
         return "refused"
-

@@ -1,9 +1,11 @@
 """An engine's cache bytes as a closed form over tokens and requests, evaluated on whole arrays at once.
 
-bytes(t, r) = max over pipeline stages of sum(coefficient x quantity) + sum(coefficient x quantity)
+bytes(t, r) = max over pipeline stages of (r x sum(coefficient x unit(t)) + sum(coefficient x quantity(t, r))), and the same sum
+over what every stage counts
 
-A quantity is how much of something t tokens and r requests need (rows, blocks, slots, cells); its coefficient is what one of
-it costs, taken once from the engine's own functions. All of it is whole numbers: equal to the scalar path, not near it.
+A unit is how much of something one request of t tokens needs (rows, blocks, slots), a quantity what r of them need together;
+its coefficient is what one of it costs, taken once from the engine's own functions. All of it is whole numbers: equal to the
+scalar path, not near it.
 """
 
 from __future__ import annotations
@@ -18,11 +20,16 @@ import numpy.typing as npt
 from planner.errors import InputError
 
 Integers = npt.NDArray[Any]
-#: Array of tokens, array of requests -> array of the quantity. Works on int64, and on Python's own integers as objects.
+#: Arrays of tokens, and of requests -> array of the quantity. They work on int64, and on Python's own integers as objects.
+Unit = Callable[[Integers], Integers]
 Quantity = Callable[[Integers, Integers], Integers]
+#: Coefficients of the units and of the quantities.
+Coefficients = tuple[tuple[int, ...], tuple[int, ...]]
 #: Marks points that the engine refuses.
 REFUSED = -1
 _LARGEST = 2**62
+#: Points that are evaluated together: their arrays stay in the processor's own cache.
+_CHUNK = 1 << 14
 
 
 class Form(Protocol):
@@ -37,46 +44,65 @@ class Form(Protocol):
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """quantities; by stage the coefficient of each; `shared`: coefficients of what every stage counts beside them.
+    """units: quantities of one request, by its tokens alone; quantities: those of tokens and requests together.
 
+    stages: by pipeline stage, the coefficients of units and of quantities; shared: of what every stage counts beside them.
     most_requests: more of them are refused by the engine; None: no limit.
     """
 
+    units: tuple[Unit, ...]
     quantities: tuple[Quantity, ...]
-    stages: tuple[tuple[int, ...], ...]
-    shared: tuple[int, ...]
+    stages: tuple[Coefficients, ...]
+    shared: Coefficients
     why: str
     most_requests: int | None = None
     exact: bool = True
 
     def bytes(self, tokens: Integers, requests: Integers) -> Integers:
         """Bytes of each point; REFUSED where the engine refuses it. InputError where a figure would not fit 64 bits."""
-        if not tokens.size:
+        count = len(tokens)
+        if not count:
             return np.zeros(0, np.int64)
         # The same form at the largest of both, in Python's unlimited integers: nothing shrinks as either grows.
         corner = self._evaluate(np.array([int(tokens.max())], object), np.array([int(requests.max())], object))
         if int(corner[0]) > _LARGEST:
             raise InputError("these points take more bytes than 64 bits hold; ask for fewer tokens or requests", field="tokens")
-        found = self._evaluate(tokens, requests)
+        found = np.empty(count, np.int64)
+        for start in range(0, count, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            found[part] = self._evaluate(tokens[part], requests[part])
         if self.most_requests is not None:
-            found = np.where(requests > self.most_requests, REFUSED, found)
+            found[requests > self.most_requests] = REFUSED
         return found
 
     def _evaluate(self, tokens: Integers, requests: Integers) -> Integers:
+        units = [unit(tokens) for unit in self.units]
         sizes = [quantity(tokens, requests) for quantity in self.quantities]
-        best = _combined(self.stages[0], sizes, tokens)
+        best = _total(self.stages[0], units, sizes, tokens, requests)
         for stage in self.stages[1:]:
-            best = np.maximum(best, _combined(stage, sizes, tokens))
-        return _combined(self.shared, sizes, tokens, best) if any(self.shared) else best
+            best = np.maximum(best, _total(stage, units, sizes, tokens, requests))
+        if any(map(any, self.shared)):
+            best = best + _total(self.shared, units, sizes, tokens, requests)
+        return best
 
 
-def _combined(coefficients: Sequence[int], sizes: Sequence[Integers], like: Integers, start: Integers | None = None) -> Integers:
-    total = start
+def _total(
+    row: Coefficients, units: Sequence[Integers], sizes: Sequence[Integers], tokens: Integers, requests: Integers
+) -> Integers:
+    each, together = _combined(row[0], units), _combined(row[1], sizes)
+    if each is None:
+        return np.zeros_like(tokens) if together is None else together
+    each *= requests
+    return each if together is None else np.add(each, together, out=together)
+
+
+def _combined(coefficients: Sequence[int], sizes: Sequence[Integers]) -> Integers | None:
+    total: Integers | None = None
     for coefficient, size in zip(coefficients, sizes, strict=True):
         if coefficient:
-            part = size if coefficient == 1 else size * coefficient
-            total = part if total is None else total + part
-    return np.zeros_like(like) if total is None else total
+            part = size * coefficient
+            total = part if total is None else np.add(total, part, out=total)
+    return total
 
 
 @dataclass(frozen=True)
@@ -110,27 +136,35 @@ def times(value: Integers, ratio: float) -> Integers:
 
 
 class Terms:
-    """Collects quantities by a key, and adds up their coefficients by stage."""
+    """Collects units and quantities by a key, and adds up their coefficients by stage."""
 
     def __init__(self, stages: int = 1) -> None:
-        self._keys: dict[Any, int] = {}
-        self._quantities: list[Quantity] = []
-        self._stages: list[dict[int, int]] = [{} for _ in range(stages)]
-        self._shared: dict[int, int] = {}
+        self._kinds: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
+        self._rows: list[dict[tuple[int, Any], int]] = [{} for _ in range(stages)]
+        self._shared: dict[tuple[int, Any], int] = {}
 
-    def add(self, key: Any, quantity: Quantity, coefficient: int, stage: int | None = 0) -> None:
-        """`coefficient` of the quantity called `key` on a stage, on all of them where it is None."""
-        place = self._keys.setdefault(key, len(self._quantities))
-        if place == len(self._quantities):
-            self._quantities.append(quantity)
-        into = self._shared if stage is None else self._stages[stage]
-        into[place] = into.get(place, 0) + coefficient
+    def each(self, key: Any, unit: Unit, coefficient: int, stage: int | None = 0) -> None:
+        """`coefficient` of the unit called `key` for each request on a stage, on all of them where it is None."""
+        self._add(0, key, unit, coefficient, stage)
+
+    def together(self, key: Any, quantity: Quantity, coefficient: int, stage: int | None = 0) -> None:
+        """The same of a quantity of all requests."""
+        self._add(1, key, quantity, coefficient, stage)
+
+    def _add(self, kind: int, key: Any, of: Any, coefficient: int, stage: int | None) -> None:
+        self._kinds[kind].setdefault(key, of)
+        into = self._shared if stage is None else self._rows[stage]
+        into[kind, key] = into.get((kind, key), 0) + coefficient
 
     def form(self, why: str, most_requests: int | None = None) -> ClosedForm:
-        count = range(len(self._quantities))
+        def row(given: dict[tuple[int, Any], int]) -> Coefficients:
+            return tuple(given.get((0, key), 0) for key in units), tuple(given.get((1, key), 0) for key in quantities)
 
-        def row(given: dict[int, int]) -> tuple[int, ...]:
-            return tuple(given.get(i, 0) for i in count)
+        units, quantities = self._kinds
+        stages = tuple(dict.fromkeys(row(stage) for stage in self._rows))
+        return ClosedForm(tuple(units.values()), tuple(quantities.values()), stages, row(self._shared), why, most_requests)
 
-        stages = dict.fromkeys(row(stage) for stage in self._stages)
-        return ClosedForm(tuple(self._quantities), tuple(stages), row(self._shared), why, most_requests)
+
+def one(tokens: Integers) -> Integers:
+    """One for each request, however long it is."""
+    return np.ones_like(tokens)

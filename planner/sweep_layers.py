@@ -81,10 +81,8 @@ def _tensors(cache: LayerCache) -> list[tuple[object, Count, Tensor]]:
         return _compressed(cache)
     if isinstance(cache, Hidden) and cache.bucket_ids:
         start = cache.bucket_from
-        states, buckets = cache.tensors(max(1, start))
-        one = cache.tensors(1)[0]
-        unit = replace(buckets, shape=(cache.bucket_ids, 1))
-        return [("all", lambda p: p, one), (start, lambda p: np.where(p >= start, p, 0), unit)]
+        one, buckets = replace(cache, bucket_from=0).tensors(1)
+        return [("all", lambda p: p, one), (start, lambda p: np.where(p >= start, p, 0), buckets)]
     return [("all", lambda p: p, tensor) for tensor in cache.tensors(1)]
 
 
@@ -109,19 +107,19 @@ def _compressed(cache: Compressed) -> list[tuple[object, Count, Tensor]]:
 def _add(terms: Terms, key: object, units: Positions, tensor: Tensor, form: StorageFormat) -> None:
     """units x requests x elements of one tensor, stored in `form`; scales and odd bits round over all requests together."""
 
-    def all_units(tokens: Integers, requests: Integers) -> Integers:
-        return units(tokens) * requests if tensor.batched else units(tokens)
-
     elements = tensor.elements
-    if tensor.dtype != "model":
-        terms.add((key, tensor.batched), all_units, elements * FIXED_BYTES[tensor.dtype])
-    elif elements * form.bits % 8 == 0 and (not form.group or elements % form.group == 0):
-        terms.add((key, tensor.batched), all_units, form.bytes(elements))
+    whole = elements * form.bits % 8 == 0 and (not form.group or elements % form.group == 0)
+    if tensor.dtype != "model" or whole:
+        size = elements * FIXED_BYTES[tensor.dtype] if tensor.dtype != "model" else form.bytes(elements)
+        if tensor.batched:
+            terms.each(key, units, size)
+        else:
+            terms.together(key, lambda tokens, requests: units(tokens), size)
     elif elements:
 
         def rounded(tokens: Integers, requests: Integers) -> Integers:
-            count = all_units(tokens, requests) * elements
+            count = (units(tokens) * requests if tensor.batched else units(tokens)) * elements
             packed = ceil_div(count * form.bits, 8)
             return packed + ceil_div(count, form.group) * form.group_bytes if form.group else packed
 
-        terms.add((key, tensor.batched, elements, form), rounded, 1)
+        terms.together((key, tensor.batched, elements, form), rounded, 1)

@@ -45,9 +45,9 @@ def llama_cpp_form(model: Model, settings: llama_cpp.Settings) -> ClosedForm | s
     for layer in llama_cpp.cache_bytes(model, sample).layers:
         for part in layer.parts:
             if part.kind == "state":
-                terms.add("sequences", cells.sequences, part.bytes // sequences)
+                terms.together("sequences", cells.sequences, part.bytes // sequences)
             elif part.positions:
-                terms.add(part.window, cells.of(part.window), part.bytes // part.positions)
+                terms.together(part.window, cells.of(part.window), part.bytes // part.positions)
     return terms.form(f"cells as of {era.name}", None if settings.n_seq_max else int(table()["max_sequences"]))
 
 
@@ -77,12 +77,10 @@ class _Cells:
 
     def cells(self, tokens: Integers, requests: Integers) -> Integers:
         """Cells of one stream of the main cache."""
-        n_ctx, sequences = self._n_ctx(tokens, requests), self.sequences(tokens, requests)
-        if self.unified:
-            return round_up(n_ctx, self.pad)
-        if self.era.streams == "floor":
-            return round_up(round_up(n_ctx, self.pad) // sequences, self.pad)
-        return round_up(n_ctx if self.hybrid and self.era.hybrid_streams == "whole" else tokens, self.pad)
+        if self.era.streams == "floor" and not self.unified:
+            return round_up(round_up(self._n_ctx(tokens, requests), self.pad) // self.sequences(tokens, requests), self.pad)
+        whole = self.unified or (self.hybrid and self.era.hybrid_streams == "whole")
+        return round_up(self._n_ctx(tokens, requests) if whole else tokens, self.pad)
 
     def of(self, window: int | None) -> Quantity:
         """Cells of all streams, of the main cache or of a window."""

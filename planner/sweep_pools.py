@@ -21,7 +21,7 @@ from planner.engines.vllm_tables import Rules
 from planner.hardware import Gpu
 from planner.layers import Cross
 from planner.model import Model
-from planner.sweep_forms import ClosedForm, Integers, Quantity, Terms, ceil_div, round_up, times
+from planner.sweep_forms import ClosedForm, Integers, Terms, Unit, ceil_div, one, round_up, times
 
 
 def vllm_form(model: Model, settings: vllm.Settings, gpu: Gpu) -> ClosedForm:
@@ -29,13 +29,13 @@ def vllm_form(model: Model, settings: vllm.Settings, gpu: Gpu) -> ClosedForm:
     capacity = prepare(model, settings, gpu).capacity
     terms = Terms()
     for group in capacity.groups:
-        key, quantity, each = _vllm_blocks(group.spec, capacity.load, capacity.rules)
-        terms.add(key, quantity, each * capacity.bytes_per_block)
+        key, unit, count = _vllm_blocks(group.spec, capacity.load, capacity.rules)
+        terms.each(key, unit, count * capacity.bytes_per_block)
     return terms.form("blocks of each group of layers")
 
 
-def _vllm_blocks(spec: Spec, load: Load, rules: Rules) -> tuple[Any, Quantity, int]:
-    """`vllm_capacity.blocks_of` over arrays, times the requests: a key that equal rules share, the quantity, and its blocks."""
+def _vllm_blocks(spec: Spec, load: Load, rules: Rules) -> tuple[Any, Unit, int]:
+    """`vllm_capacity.blocks_of` over arrays: a key that equal rules share, blocks, and how many times they are taken."""
     size, cap, more = spec.block_size, None, 0
     if spec.kind in ("full", "mla"):
         size *= load.dcp  # ceil(ceil(L / d) / B) = ceil(L / (d B))
@@ -45,12 +45,11 @@ def _vllm_blocks(spec: Spec, load: Load, rules: Rules) -> tuple[Any, Quantity, i
         more = 0 if spec.kind == "chunked" else 1
     elif spec.kind == "cross" or rules.mamba != "length" or not load.prefix_caching:
         # The same at every length.
-        return "requests", lambda tokens, requests: requests, blocks_of(spec, 1, load, rules)
+        return "one", one, blocks_of(spec, 1, load, rules)
 
-    def blocks(tokens: Integers, requests: Integers) -> Integers:
-        held = tokens if cap is None else np.minimum(tokens, cap)
-        count = ceil_div(held, size)
-        return (count + more if more else count) * requests
+    def blocks(tokens: Integers) -> Integers:
+        count = ceil_div(tokens if cap is None else np.minimum(tokens, cap), size)
+        return count + more if more else count
 
     return (size, cap, more), blocks, 1
 
@@ -60,12 +59,12 @@ def tgi_form(model: Model, settings: tgi.Settings) -> ClosedForm:
     setup = tgi._setup(model, settings, None)
     size, more, window = setup.block_size, settings.speculate, setup.window
 
-    def rows(tokens: Integers, requests: Integers) -> Integers:
+    def rows(tokens: Integers) -> Integers:
         held = tokens + more if more else tokens
-        return round_up(held if window is None else np.minimum(held, window), size) * requests
+        return round_up(held if window is None else np.minimum(held, window), size)
 
     terms = Terms()
-    terms.add("rows", rows, sum(cost.row_bytes for cost in setup.costs))
+    terms.each("rows", rows, sum(cost.row_bytes for cost in setup.costs))
     return terms.form("whole blocks of a request")
 
 
@@ -77,18 +76,18 @@ def tensorrt_llm_form(model: Model, settings: tensorrt_llm.Settings, encoder_tok
     for stage, part in enumerate(parts):
         for cost in (setup.costs[index] for index in part):
             if cost.row_bytes:
-                terms.add(("rows", cost.window), _trt_rows(setup, cost.window), cost.row_bytes, stage)
+                terms.each(("rows", cost.window), _trt_rows(setup, cost.window), cost.row_bytes, stage)
             slots = cost.slot_bytes * setup.slots_per_request
             crossing = setup.cross[cost.index][2] * trt_blocks_of(setup, encoder_tokens) * setup.block_size
             if slots or crossing:
-                terms.add("requests", lambda tokens, requests: requests, slots + crossing, stage)
+                terms.each("one", one, slots + crossing, stage)
     if setup.draft_row:
         draft = settings.max_draft_len
 
-        def rows(tokens: Integers, requests: Integers) -> Integers:
-            return _trt_blocks(setup, tokens + draft) * setup.block_size * requests
+        def rows(tokens: Integers) -> Integers:
+            return _trt_blocks(setup, tokens + draft) * setup.block_size
 
-        terms.add("draft", rows, setup.draft_row, None)
+        terms.each("draft", rows, setup.draft_row, None)
     return terms.form("whole blocks by window, and state slots")
 
 
@@ -97,12 +96,12 @@ def _trt_blocks(setup: TrtSetup, tokens: Integers) -> Integers:
     return ceil_div(tokens + (setup.block_size - sink if sink else 0), setup.block_size)
 
 
-def _trt_rows(setup: TrtSetup, window: int | None) -> Quantity:
+def _trt_rows(setup: TrtSetup, window: int | None) -> Unit:
     most = None if window is None else trt_blocks_of(setup, window) + 1
 
-    def rows(tokens: Integers, requests: Integers) -> Integers:
+    def rows(tokens: Integers) -> Integers:
         blocks = _trt_blocks(setup, tokens + setup.settings.max_draft_len)
-        return (blocks if most is None else np.minimum(blocks, most)) * setup.block_size * requests
+        return (blocks if most is None else np.minimum(blocks, most)) * setup.block_size
 
     return rows
 
@@ -136,11 +135,10 @@ def sglang_form(model: Model, settings: sglang.Settings, encoder_tokens: int) ->
         for cost in (found[index] for index in part):
             windowed = cost.window is not None and not alone
             if cost.row_bytes:
-                terms.add(windowed, window_rows if windowed else rows, cost.row_bytes, stage)
+                terms.together(windowed, window_rows if windowed else rows, cost.row_bytes, stage)
             if cost.slot_bytes:
-                terms.add("slots", lambda t, r: ceil_div(r, replicas) * slots + 1, cost.slot_bytes, stage)
+                terms.together("slots", lambda t, r: ceil_div(r, replicas) * slots + 1, cost.slot_bytes, stage)
     draft = draft_row_bytes(setup, found) if found else 0
     if draft:
-        terms.add(False, rows, draft, None)
+        terms.together(False, rows, draft, None)
     return terms.form("whole pages, window pool and state slots")
-

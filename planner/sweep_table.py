@@ -31,8 +31,9 @@ class Table:
     columns() gives, row by row: the group's own (model, engine, kv_cache_dtype, tensor_parallel_size, pipeline_parallel_size,
     gpu), tokens and requests, and
     cache_bytes: the cache on the fullest rank; -1 where the engine refuses, with its reason in `refusal`
-    kv_budget_bytes, headroom_bytes, fits: only where a budget was asked for; headroom = budget - cache, -1 budget: not known.
-    `fits` says that these requests' cache is within the budget; what an engine asks for at start-up is `planner.plan`'s.
+    kv_budget_bytes, headroom_bytes, fits: only where a budget was asked for; headroom = budget - cache. 0 and False where it
+    is not known, with the reason in `refusal`. `fits` says that these requests' cache is within the budget; what an engine
+    asks for beside it at start-up is `planner.plan`'s
     exact_form: computed by a closed form (else by the engine's own function, point by point; the bytes are the same)
     """
 
@@ -58,24 +59,26 @@ class Table:
         self._groups.append(_Group(row, None, False, reason))
 
     def columns(self) -> dict[str, Any]:
-        """Name -> array, all of one length. Texts are object arrays, numbers int64, answers bool."""
+        """Name -> array, all of one length. Texts are object arrays, numbers int64, answers bool; a column that is the same
+        everywhere, or shared with the table, cannot be written to."""
         each, groups = len(self._tokens), self._groups
         size = self._sizes[: self.filled]
         found: dict[str, Any] = {}
         for name in GROUP:
             kind = np.int64 if name.endswith("size") else object
-            found[name] = np.repeat(np.array([group.row[name] for group in groups], kind), each)
-        found["tokens"], found["requests"] = np.tile(self._tokens, len(groups)), np.tile(self._requests, len(groups))
+            found[name] = _spread([group.row[name] for group in groups], kind, each)
+        found["tokens"], found["requests"] = _tiled(self._tokens, len(groups)), _tiled(self._requests, len(groups))
         found["cache_bytes"] = size
         if any(group.room is not None for group in groups):
-            room = np.repeat(np.array([REFUSED if group.room is None else group.room for group in groups], np.int64), each)
-            known = np.repeat([group.room is not None for group in groups], each) & (size >= 0)
+            room = _spread([group.room or 0 for group in groups], np.int64, each)
+            known = _spread([group.room is not None for group in groups], bool, each) & (size >= 0)
             found["kv_budget_bytes"] = room
             found["headroom_bytes"] = np.where(known, room - size, 0)
             found["fits"] = known & (room >= size)
-        found["exact_form"] = np.repeat([group.exact for group in groups], each)
-        reasons = np.repeat(np.array([group.refusal for group in groups], object), each)
-        found["refusal"] = np.where(size < 0, reasons, "")
+        found["exact_form"] = _spread([group.exact for group in groups], bool, each)
+        reasons = _spread([group.refusal for group in groups], object, each)
+        whole = _spread([group.room is None for group in groups], bool, each)
+        found["refusal"] = np.where((size < 0) | whole, reasons, "") if any(group.refusal for group in groups) else reasons
         return found
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -92,7 +95,7 @@ class Table:
         writer.writerow(self.columns())
         count = 0
         for row in self.rows():
-            writer.writerow("" if value is None else value for value in row.values())
+            writer.writerow(_text(value) for value in row.values())
             count += 1
         return count
 
@@ -108,11 +111,28 @@ class Table:
         return found
 
 
+def _spread(values: list[Any], kind: Any, each: int) -> Any:
+    """Each group's value at each of its points; one value in memory where they are all the same."""
+    if values and all(value == values[0] for value in values):
+        return np.broadcast_to(np.array(values[:1], kind), len(values) * each)
+    return np.repeat(np.array(values, kind), each)
+
+
+def _tiled(values: Integers, times: int) -> Integers:
+    if times != 1:
+        return np.tile(values, times)
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def _text(value: Any) -> Any:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else value
+
+
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     if row["cache_bytes"] < 0:
         row["cache_bytes"] = None
-    if "kv_budget_bytes" in row and (row["kv_budget_bytes"] < 0 or row["cache_bytes"] is None):
-        row["headroom_bytes"] = row["fits"] = None
-        if row["kv_budget_bytes"] < 0:
-            row["kv_budget_bytes"] = None
+    if "fits" in row and (row["cache_bytes"] is None or row["refusal"]):
+        row["kv_budget_bytes"] = row["headroom_bytes"] = row["fits"] = None
     return row

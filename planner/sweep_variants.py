@@ -42,6 +42,4 @@ def variant(
         max_model_len=max_model_len, block_size=block_size, cache_implementation=None, engine_version=version,
         set=list(others),
     )  # fmt: skip
-    return Variant(
-        engine, settings_of(engine, words), kv_cache_dtype, tensor_parallel_size, pipeline_parallel_size
-    )
+    return Variant(engine, settings_of(engine, words), kv_cache_dtype, tensor_parallel_size, pipeline_parallel_size)

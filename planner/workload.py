@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 from planner.cache import check_count
 from planner.errors import InputError, shown
@@ -25,7 +26,8 @@ class Workload:
     keep prompt and answer together. shared_prefix_tokens: the
     first tokens that all prompts have in common; engines store whole blocks of them once. speculative_tokens: positions that a
     draft occupies beyond the answer. beams: sequences that a request decodes side by side. encoder_tokens: encoder positions.
-    image_tokens: what images become in the prompt, on top of prompt_tokens.
+    image_tokens: what images become in the prompt, on top of prompt_tokens. occupancy: "worst" plans for every request at its
+    longest at once, "typical" for what they hold together in 95% of the moments; where lengths vary that is the default.
 
     Errors: InputError naming the field.
     """
@@ -38,6 +40,7 @@ class Workload:
     beams: int = 1
     encoder_tokens: int = 0
     image_tokens: int = 0
+    occupancy: Literal["worst", "typical"] | None = None
     samples: tuple[tuple[int, int], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
@@ -49,9 +52,12 @@ class Workload:
             if not isinstance(value, Lengths) and not (value is None and name == "prompt_tokens"):
                 check_count(value, name)
         if self.full and self.output_tokens != 0:
-            raise InputError("output_tokens needs prompt_tokens: without a prompt requests fill the context", field="prompt_tokens")
+            raise InputError("output_tokens needs prompt_tokens: without one requests fill the context", field="prompt_tokens")
         if check_count(self.beams, "beams", 1) > _MOST_BEAMS:
             raise InputError(f"beams is {self.beams}; at most {_MOST_BEAMS} are taken", field="beams")
+        if self.occupancy not in (None, "worst", "typical") or (self.occupancy == "typical" and self.full):
+            why = "it is worst, or typical where lengths are said"
+            raise InputError(f"occupancy is {shown(self.occupancy)}; {why}", field="occupancy")
         if not isinstance(self.samples, tuple) or not all(isinstance(p, tuple) and len(p) == 2 for p in self.samples):
             raise InputError("samples are pairs of (prompt, output)", field="samples")
         longest = self.longest
@@ -64,7 +70,7 @@ class Workload:
 
     @classmethod
     def from_file(
-        cls, path: str | Path, requests: int = 1, *, progress: Callable[[float], None] | None = None, **others: int
+        cls, path: str | Path, requests: int = 1, *, progress: Callable[[float], None] | None = None, **others: Any
     ) -> Workload:
         """Observed lengths from a CSV or JSONL file; `progress` is called with the share that is read, 0 to 1.
 
@@ -76,6 +82,11 @@ class Workload:
     def full(self) -> bool:
         """Whether each request is as long as the engine allows, because no length was said."""
         return self.prompt_tokens is None and not self.samples
+
+    @property
+    def typical(self) -> bool:
+        """Whether to plan for 95% of the moments instead of the worst one."""
+        return self.varies if self.occupancy is None else self.occupancy == "typical"
 
     @property
     def varies(self) -> bool:
@@ -161,6 +172,11 @@ class Workload:
         return sum(self._means()[:2]) + self.speculative_tokens
 
     @property
+    def mean_output(self) -> float:
+        """Average tokens of an answer, at least the one that a prompt without an answer runs for."""
+        return self._means()[1]
+
+    @property
     def mean_occupancy(self) -> float:
         """Average positions that a running request holds, over the steps of its life.
 
@@ -176,9 +192,9 @@ class Workload:
         """E[p], E[o], E[o x p], E[o x o]; a request without output runs for the one step of its prompt."""
         if self.samples:
             pairs = [(prompt + self.image_tokens, max(output, 1)) for prompt, output in self.samples]
-            count = len(pairs)
-            sums = (sum(p for p, _ in pairs), sum(o for _, o in pairs), sum(p * o for p, o in pairs), sum(o * o for _, o in pairs))
-            return sums[0] / count, sums[1] / count, sums[2] / count, sums[3] / count
+            rows = [(p, o, p * o, o * o) for p, o in pairs]
+            prompt, output, product, square = (sum(column) / len(rows) for column in zip(*rows, strict=True))
+            return prompt, output, product, square
         prompts = _points(self._prompt(), _FINE)
         outputs = [max(1, output) for output in _points(self.output_tokens, _FINE)]
         prompt, output = sum(prompts) / len(prompts) + self.image_tokens, sum(outputs) / len(outputs)

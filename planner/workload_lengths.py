@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 import re
@@ -59,13 +60,13 @@ class Lengths:
         points have to be able to have it. Errors: InputError.
         """
         if not given or max(given) != 100:
-            raise InputError("percentiles need the 100th, the longest length: what lies beyond is not guessed", field="percentiles")
+            raise InputError("percentiles need the 100th, the longest: what lies beyond is not guessed", field="percentiles")
         points = sorted((share / 100, check_count(tokens, "percentiles")) for share, tokens in given.items())
-        if points[0][0] < 0 or any(b[1] < a[1] for a, b in zip(points, points[1:], strict=False)):
+        if points[0][0] < 0 or any(b[1] < a[1] for a, b in itertools.pairwise(points)):
             raise InputError("percentiles are from 0 to 100 and their lengths do not fall", field="percentiles")
         if points[0][0] > 0:
             points.insert(0, (0.0, min(1, points[0][1])))
-        spans = list(zip(points, points[1:], strict=False))
+        spans = list(itertools.pairwise(points))
         low, high = (sum((b[0] - a[0]) * end[1] for a, b in spans for end in ((a, b)[side],)) for side in (0, 1))
         if mean is not None and not low <= mean <= high:
             raise InputError(f"a mean of {mean:,} cannot be: these percentiles allow {low:,.0f} to {high:,.0f}", field="mean")
@@ -104,7 +105,7 @@ class Lengths:
     def quantile(self, share: float) -> int:
         """The length that this share does not exceed, rounded up, because a need rounds up."""
         if self.points:
-            for (low, first), (high, last) in zip(self.points, self.points[1:], strict=False):
+            for (low, first), (high, last) in itertools.pairwise(self.points):
                 if share <= high:
                     part = (share - low) / (high - low) if high > low else 1.0
                     return math.ceil(first + (last - first) * part - 1e-9)

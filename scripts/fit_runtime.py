@@ -1,4 +1,4 @@
-"""Writes vLLM's fitted constants into planner/data/runtime.yaml: the fit of validation.accuracy to all rows, repeated until it stands.
+"""Writes vLLM's fitted constants into planner/data/runtime.yaml: validation.accuracy's fit to all rows, until it stands.
 
 Usage: python scripts/fit_runtime.py
 """

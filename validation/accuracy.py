@@ -1,4 +1,4 @@
-"""How near the memory budget comes to what vLLM printed: our KV memory beside the log's, constants fitted without the row's model.
+"""How near the memory budget comes to what vLLM printed: our KV memory beside the log's, fitted without the row's model.
 
 Rows are start-ups that printed the size of their weights and of their pool, from public logs and published runs
 (tests/golden/budget.yaml). Each is planned with the device's total and the share that it states. Its model's other rows are
@@ -82,7 +82,8 @@ def _model(name: str) -> Model:
 def settings_of(row: Row) -> vllm.Settings:
     """The settings that a row states."""
     names = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "length": "max_model_len", "requests": "max_num_seqs",
-             "tokens": "max_num_batched_tokens", "text": "language_model_only", "share": "gpu_memory_utilization", "dtype": "dtype"}  # fmt: skip
+             "tokens": "max_num_batched_tokens", "text": "language_model_only",
+             "share": "gpu_memory_utilization", "dtype": "dtype"}  # fmt: skip
     given = {name: row[key] for key, name in names.items() if key in row}
     return vllm.Settings(version=str(row["version"]), **given)
 
@@ -99,9 +100,8 @@ def given_of(row: Row, own_weights: bool) -> dict[str, int]:
 
 def plan(row: Row, constants: Mapping[str, Any] | None = None, own_weights: bool = False) -> Budget:
     """Our budget of a row, with a fit of the constants."""
-    return budget(
-        _model(row["model"]), "vllm", settings_of(row), find_gpu(row["gpu"]), given=given_of(row, own_weights), constants=constants
-    )
+    known, gpu = given_of(row, own_weights), find_gpu(row["gpu"])
+    return budget(_model(row["model"]), "vllm", settings_of(row), gpu, given=known, constants=constants)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _peak(sample: Sample, facts: Mapping[str, Any]) -> float:
     graphs = 0.0
     if rules_of(str(sample.row["version"])).cudagraph_estimate and not sample.row.get("eager"):
         graphs = sample.row.get("graphs", facts["cuda_graphs"][-1]["value"])
-    return sample.rest - (graphs + facts["non_torch"][sample.non_torch]["value"]) * GIB
+    return float(sample.rest - (graphs + facts["non_torch"][sample.non_torch]["value"]) * GIB)
 
 
 def _decides(sample: Sample, rules: Mapping[str, Any]) -> int:
@@ -192,8 +192,8 @@ def _decides(sample: Sample, rules: Mapping[str, Any]) -> int:
 def _planned(sample: Sample, rules: Mapping[str, Any]) -> float:
     logits, forward, experts = sample.parts
     if rules["experts"] == "kept":
-        return max(rules["logits"] * logits, rules["forward"] * forward) + experts  # type: ignore[no-any-return]
-    return max(rules["logits"] * logits, rules["forward"] * forward + experts)  # type: ignore[no-any-return]
+        return float(max(rules["logits"] * logits, rules["forward"] * forward) + experts)
+    return float(max(rules["logits"] * logits, rules["forward"] * forward + experts))
 
 
 def _line(row: Row, own: bool) -> Line:
@@ -229,8 +229,9 @@ def figures(lines: Iterable[Line]) -> dict[str, Any]:
 def summary(accuracy: Accuracy) -> str:
     """One sentence for README."""
     got = figures(accuracy.stated)
-    return (f"KV memory of {got['n']} vLLM start-ups whose share of the GPU is known, fitted without the row's model: mean error "
-            f"{got['mean']:.1%}, median {got['median']:.1%}, worst {got['worst']:+.1%}; {got['outside']} outside the range.")  # fmt: skip
+    return (f"KV memory of {got['n']} vLLM start-ups whose share of the GPU is known, fitted without the row's model: "
+            f"mean error {got['mean']:.1%}, median {got['median']:.1%}, worst {got['worst']:+.1%}; "
+            f"{got['outside']} of {got['n']} outside the range.")  # fmt: skip
 
 
 def document(accuracy: Accuracy) -> str:
@@ -242,8 +243,8 @@ def document(accuracy: Accuracy) -> str:
     text = ["| rows | n | mean | median | worst | bias | outside the range |", "|---|---|---|---|---|---|---|"]
     for name, lines in sets:
         got = figures(lines)
-        text.append(f"| {name} | {got['n']} | {got['mean']:.1%} | {got['median']:.1%} | {got['worst']:+.1%} ({got['worst_id']}) | "
-                    f"{got['bias']:+.1%} | {got['outside']} ({got['outside'] / got['n']:.0%}) |")  # fmt: skip
+        text.append(f"| {name} | {got['n']} | {got['mean']:.1%} | {got['median']:.1%} | {got['worst']:+.1%} ({got['worst_id']}) "
+                    f"| {got['bias']:+.1%} | {got['outside']} ({got['outside'] / got['n']:.0%}) |")  # fmt: skip
     for name, lines in sets:
         text += ["", f"### {name[0].upper()}{name[1:]}", "", _HEAD, "|---|---|---|---|---|---|---|---|"]
         text += [_written(line) for line in lines]

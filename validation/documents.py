@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from validation import coverage, coverage_llama_cpp, coverage_logs, coverage_vllm
+from validation import accuracy, coverage, coverage_llama_cpp, coverage_logs, coverage_vllm
 
 COVERAGE = coverage.ROOT / "docs/COVERAGE.md"
+ACCURACY = coverage.ROOT / "docs/ACCURACY.md"
 README = coverage.ROOT / "README.md"
 
 #: Section: how it is measured from a truth folder, and what each page says of it.
@@ -21,6 +22,7 @@ SECTIONS: dict[str, tuple[Callable[[Path], Any], dict[Path, Callable[[Any], str]
     "transformers": (coverage.measure, {README: coverage.summary, COVERAGE: coverage.document}),
     "vllm": (coverage_vllm.tallies, {README: coverage_vllm.summary, COVERAGE: coverage_vllm.markdown}),
     "llama-cpp": (coverage_llama_cpp.measure, {README: coverage_llama_cpp.summary, COVERAGE: coverage_llama_cpp.document}),
+    "accuracy": (accuracy.measure, {ACCURACY: accuracy.document}),
     "logs": (coverage_logs.tallies, {README: coverage_logs.summary, COVERAGE: coverage_logs.document}),
 }
 

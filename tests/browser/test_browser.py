@@ -143,6 +143,33 @@ def test_a_model_is_picked_and_its_answer_read(page: Watched) -> None:
     page.nothing_wrong()
 
 
+def test_an_engine_is_chosen_and_its_answer_read(page: Watched) -> None:
+    page.open("?model=google/gemma-3-27b-it&tokens=131072&gpu=h100")
+    page.answer("10.41 GiB")
+    choose(page.page, "engine", "vllm")
+    page.answer("17.98 GiB")
+    page.page.get_by_text("window layers hold up to 17,424 positions instead of 1,023").wait_for(timeout=15_000)
+    assert page.page.get_by_label(re.compile("From the architecture's 10.41 GiB to 17.98 GiB in vLLM")).count() >= 1
+    gpus = page.page.locator('[class*="tensor_parallel_size"] input')
+    gpus.fill("2")
+    gpus.press("Enter")
+    page.answer("8.99 GiB")
+    assert "engine=vllm" in page.page.url
+    assert "vllm.tensor_parallel_size=2" in page.page.url
+    page.nothing_wrong()
+    page.page.reload()
+    page.answer("8.99 GiB")
+    page.nothing_wrong()
+
+
+@pytest.mark.parametrize("option", ["transformers", "sglang", "tensorrt-llm", "tgi", "llama.cpp", "ollama"])
+def test_every_engine_draws_without_a_fault(page: Watched, option: str) -> None:
+    page.open(f"?engine={option}&requests=4")
+    page.answer("40.00 GiB")
+    page.page.get_by_text("All engines side by side").wait_for(timeout=15_000)
+    page.nothing_wrong()
+
+
 def test_a_link_opens_what_was_shared(page: Watched) -> None:
     page.open("?model=deepseek-ai/DeepSeek-V3&tokens=65536&requests=2&gpu=h200")
     page.answer("8.58 GiB")
@@ -161,7 +188,13 @@ def test_a_gpu_may_be_typed_by_its_short_name(page: Watched) -> None:
 
 
 @pytest.mark.parametrize("width", ["desktop", "phone"])
-@pytest.mark.parametrize("query", ["", "?model=Qwen/Qwen3-Next-80B-A3B-Instruct&requests=64&gpu=l4&cache=static"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "", "?model=Qwen/Qwen3-Next-80B-A3B-Instruct&requests=64&gpu=l4&cache=static",
+        "?model=deepseek-ai/DeepSeek-V4-Flash&engine=vllm&requests=64&prefix=4096",
+    ],
+)  # fmt: skip
 def test_nothing_is_wider_than_the_window(page: Watched, width: str, query: str) -> None:
     page.open(query)
     page.page.wait_for_timeout(500)
@@ -197,15 +230,16 @@ def test_the_hub_switched_off_is_one_message_and_the_catalogue_still_works(page:
     page.nothing_wrong()
 
 
-def test_every_input_has_a_name_and_every_figure_a_text(page: Watched) -> None:
-    page.open()
+@pytest.mark.parametrize(("query", "figures"), [("", 3), ("?engine=sglang", 3), ("?engine=vllm&tokens=1000", 4)])
+def test_every_input_has_a_name_and_every_figure_a_text(page: Watched, query: str, figures: int) -> None:
+    page.open(query)
     unnamed = page.page.evaluate(
         "[...document.querySelectorAll('main input:not([type=file]), main textarea')].filter(e => !e.getAttribute('aria-label')"
         " && !e.labels?.length && !e.getAttribute('aria-labelledby')).map(e => e.outerHTML.slice(0, 200))"
     )
     assert unnamed == []
     charts = page.page.locator('[data-testid="stPlotlyChart"]')
-    assert charts.count() == 3
+    assert charts.count() == figures
     for text in ("Memory of one B200", "80 layers of Qwen", "against context length"):
         assert page.page.get_by_label(re.compile(text)).count() >= 1, text
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from model_configs import catalogue
+from planner import cli
 from planner.cache import architecture_bytes
 from planner.engines import ENGINES
 from planner.engines.explain import TEXTS
@@ -18,8 +20,10 @@ from planner.engines.waste import allocated, shared_prefix_saving, waste
 from planner.errors import PlannerError
 from planner.hardware import gpu
 from ui import charts, engine_answer, engine_dtypes, engine_fields, i18n, side_by_side, waterfall
+from ui import command as shell
 from ui import format as fmt
 from ui.engine_fields import LABELS, OPTIONS
+from ui.inputs import Workload
 from ui.model_input import from_catalogue
 
 from .conftest import OpenPage
@@ -114,7 +118,7 @@ def test_the_difference_is_told_in_words_and_adds_up(open_page: OpenPage) -> Non
 def test_the_gpu_decides_where_it_does(open_page: OpenPage) -> None:
     """An H100 runs batches of 8,192 tokens and a B200 of 16,384, so that a window keeps more in flight."""
     on = {name: total(open_page(model=GEMMA, engine="vllm", tokens=131_072, gpu=name)) for name in ("h100", "b200")}
-    assert on == {"h100": "17.98 GiB", "b200": "21.23 GiB"}
+    assert on == {"h100": "17.98 GiB", "b200": "25.48 GiB"}
 
 
 def test_the_layers_are_the_engines(open_page: OpenPage) -> None:
@@ -322,7 +326,7 @@ def test_a_shared_prefix_saves_whole_blocks(open_page: OpenPage) -> None:
 
 LINES = {
     "vllm": {"model": GEMMA, "tokens": 131_072, "vllm.tensor_parallel_size": 2, "vllm.kv_cache_dtype": "fp8"},
-    "vllm on another card": {"model": "google/gemma-2-9b-it", "engine": "vllm", "gpu": "l4", "requests": 2},
+    "vllm on another card": {"model": "google/gemma-2-9b-it", "engine": "vllm", "gpu": "l4", "requests": 2, "tokens": 8_000},
     "vllm of another time": {"engine": "vllm", "vllm.version": "0.11.0", "vllm.block_size": 32, "model": GEMMA},
     "sglang": {"sglang.page_size": 64, "sglang.context_length": 8_192, "sglang.disable_radix_cache": "true", "tokens": 1_000},
     "tensorrt-llm": {"tensorrt-llm.kv_cache_dtype": "fp8", "tensorrt-llm.tensor_parallel_size": 2, "tokens": 1_000},
@@ -341,6 +345,24 @@ def test_the_line_gives_the_pages_figure(open_page: OpenPage, name: str) -> None
     page = open_page(**{"engine": name, **link})
     assert faults(page) == []
     assert fmt.exact(ran(command(page))) == page.metric[0].delta
+
+
+@pytest.mark.parametrize("card", ["l4", "a100", "b200"])
+def test_vllms_line_says_what_the_card_decides(card: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Block sizes and batches by the GPU's memory and generation are written out where they move the figure."""
+    different = 0
+    for entry in catalogue.entries()[::5]:
+        model, load = from_catalogue(entry.id), Workload(20_000, 2, None, gpu(card), card)
+        choice = _choice("vllm")
+        plain = architecture_bytes(model, 20_000, 2)
+        found = engine_answer.ask(model, choice, plain, load.gpu)
+        if not isinstance(found, engine_answer.Answer):
+            continue
+        line, same = shell.line(model, entry.id, load, 0, choice)
+        cli.main([*shlex.split(line)[3:], "--json"])
+        assert (json.loads(capsys.readouterr().out)["kv_cache_bytes"] == found.cache.total_bytes) == same, entry.id
+        different += not same
+    assert different <= 1  # models whose kernels differ from card to card
 
 
 # The figures
