@@ -11,6 +11,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 import model_configs
 from model_configs import catalogue
+from planner.cli_sweep import Bar
 from planner.hardware import gpus
 from planner.model import Model
 from planner.sweep import Grid, form_of, sweep
@@ -31,7 +33,7 @@ BARE: tuple[tuple[str, str, Callable[[Arrays, Arrays], Arrays]], ...] = (
     ("meta-llama/Llama-3.1-8B", "llama.cpp", lambda t, r: -(-t // 256) * r * (256 * 131072)),
     ("google/gemma-3-27b-it", "architecture", lambda t, r: (np.minimum(t, 1023) * 425984 + t * 81920) * r),
     ("deepseek-ai/DeepSeek-V3", "sglang", lambda t, r: t * r * 70272),
-    ("Qwen/Qwen3-Next-80B-A3B-Instruct", "transformers", lambda t, r: (t * 24576 + 77266944) * r),
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", "transformers", lambda t, r: (t * 24576 + 77856768) * r),
 )
 
 
@@ -59,7 +61,7 @@ def rates(points: int) -> None:
         same = np.array_equal(form.bytes(tokens, requests), bare(tokens, requests))
         compare(
             f"{name.rpartition('/')[2]}, {engine}{'' if same else ': DIFFERENT BYTES'}", points,
-            lambda bare=bare: bare(tokens, requests), lambda form=form: form.bytes(tokens, requests),
+            partial(bare, tokens, requests), partial(form.bytes, tokens, requests),
         )  # fmt: skip
     name, engine, bare = BARE[0]
     lengths, counts = np.arange(1, 131072, max(1, 131072 * 64 // points)), np.arange(1, 65)
@@ -85,13 +87,7 @@ def plans(count: int) -> None:
     tokens = tuple(1024 << i for i in range(each))
     grid = Grid(models, [variant("vllm")], tokens, (1,), cards)
     start = time.perf_counter()
-
-    def bar(done: int, total: int) -> None:
-        width = 40 * done // total
-        sys.stderr.write(f"\r[{'#' * width:40}] {done:,} of {total:,} plans, {time.perf_counter() - start:.0f} s")
-        sys.stderr.flush()
-
-    table = sweep(grid, budget=cache_budget, progress=bar)
+    table = sweep(grid, budget=cache_budget, progress=Bar())
     taken = time.perf_counter() - start
     sys.stderr.write("\n")
     columns = table.columns()

@@ -9,6 +9,7 @@ from model_configs import parameters
 from model_configs.build import Builder, engine_views
 from model_configs.decoder import canonical_type, check_words, decoder, section
 from model_configs.families import Family, table
+from model_configs.schedules import pick
 from model_configs.special import check_depth
 from model_configs.words import Words
 from planner.errors import ConfigError, UnsupportedArchitecture, shown
@@ -76,8 +77,8 @@ def describe(config: Mapping[str, Any], source: Source, assume_plain_attention: 
         words, layers, views = _plain(config)
         assumption = f"Treated as plain attention at the user's own risk, because {error.message}."
     dtype, note = _dtype(config, words)
-    heads = words.first("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads", "num_heads")
-    hidden = words.first("hidden_size", "d_model", "n_embd")
+    heads = pick(words, family.heads if family else "num_attention_heads")
+    hidden = pick(words, family.hidden if family else "hidden_size")
     notes = [text for text in (note, _no_cache_note(family)) if text]
     return Model(
         name=source.name,

@@ -17,6 +17,7 @@ from planner.capacity_solve import (
     fewest_gpus,
     rank_kv_dtypes,
     rank_splits,
+    requests_by_context,
     settled,
 )
 from planner.hardware import Gpu, Node
@@ -25,7 +26,7 @@ from planner.workload import Workload
 
 __all__ = [
     "Advice", "Deployment", "GpuShare", "Option", "Plan", "compare_gpus", "fewest_gpus", "max_context", "max_requests", "plan",
-    "rank_kv_dtypes", "rank_splits",
+    "rank_kv_dtypes", "rank_splits", "requests_by_context",
 ]  # fmt: skip
 
 

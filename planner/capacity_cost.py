@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from planner.capacity_plan import Plan
 from planner.errors import InputError, shown
-from planner.latency import latency
-from planner.units import ceil_div
 
 _SECONDS = 3600
 _MILLION = 1_000_000
@@ -45,30 +42,3 @@ def cost(price_per_gpu_hour: float, gpus: int, tokens_per_second: tuple[float, f
     if not 0 < low <= high:
         raise InputError("tokens_per_second is a range above 0, low and high", field="tokens_per_second")
     return Cost(price, gpus, per_hour, per_hour / _SECONDS / high * _MILLION, per_hour / _SECONDS / low * _MILLION)
-
-
-def plan_cost(plan: Plan, price_per_gpu_hour: float) -> Cost:
-    """What `plan` costs while its requests decode, all of them together, at the roofline's range of rates.
-
-    Without lengths, with pipeline stages (whose rate is not estimated) or on a GPU whose speed is not known there is no rate.
-    Errors: InputError for the price.
-    """
-    work, why = plan.workload, None
-    if work is None or work.full or work.mean_output < 1:
-        why = "no cost of a token: say how long prompts and answers are"
-    elif plan.pipeline_parallel_size > 1 or plan.deployment.layer_split > 1:
-        why = "no cost of a token: how fast layers spread over GPUs are is not estimated"
-    if why or work is None:
-        return replace(cost(price_per_gpu_hour, plan.gpus), note=why)
-    dtype = str(getattr(plan.settings, "kv_cache_dtype", "auto"))
-    try:
-        found = latency(
-            plan.model, plan.gpu, prompt_tokens=max(1, round(work.mean_tokens - work.mean_output)),
-            output_tokens=max(1, round(work.mean_output)), concurrency=ceil_div(plan.requests, plan.replicas),
-            tensor_parallel_size=plan.tensor_parallel_size, kv_cache_dtype="fp8" if dtype.startswith("fp8") else None,
-            encoder_tokens=work.encoder_tokens,
-        )  # fmt: skip
-    except InputError as error:
-        return replace(cost(price_per_gpu_hour, plan.gpus), note=f"no cost of a token: {error.message}")
-    rate = found.output_tokens_per_s * plan.replicas
-    return cost(price_per_gpu_hour, plan.gpus, (rate.low, rate.high))

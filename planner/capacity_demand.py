@@ -60,6 +60,10 @@ class Typical:
     def __init__(self) -> None:
         self._spreads: dict[tuple[Population, int], Spread] = {}
 
+    def withheld(self, demand: Demand) -> int:
+        """Bytes that a setting keeps from the demand, whatever the memory; 0 where none does."""
+        return 0
+
     def typical(self, demand: Demand, growth: Growth) -> int:
         """Units of the demand's sequences at random moments, the common ones with them."""
         assert demand.varying is not None
@@ -68,7 +72,8 @@ class Typical:
         if key not in self._spreads:
             lengths = demand.varying.whole if growth.whole else demand.varying.held
             self._spreads[key] = spread(lengths, demand.varying.longest, growth.cost, common)
-        return common + self._spreads[key].units(demand.sequences)
+        # The beams of a request are at the same step, so that they vary together.
+        return common + self._spreads[key].units(demand.requests) * demand.beams
 
 
 class Allocation(Protocol):
@@ -76,6 +81,7 @@ class Allocation(Protocol):
 
     def holds(self, budget_bytes: int, demand: Demand) -> bool: ...
     def need(self, demand: Demand) -> int: ...
+    def withheld(self, demand: Demand) -> int: ...
     def growth(self, budget_bytes: int) -> Growth: ...
 
 

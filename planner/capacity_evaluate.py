@@ -12,7 +12,7 @@ from planner.capacity_deploy import RUNNING, Deployment, changed
 from planner.capacity_layers import layer_parts, weights_by_card
 from planner.capacity_moments import population
 from planner.capacity_pools import VllmAllocation, allocation
-from planner.capacity_rules import context_limit, model_limit, stated_context
+from planner.capacity_rules import check_storage, context_limit, model_limit, stated_context
 from planner.engines.tensorrt_llm_pools import NAME as TENSORRT_LLM
 from planner.engines.versions import rules_at
 from planner.errors import EngineRefusal, InputError
@@ -54,8 +54,10 @@ class Checked:
         )
 
     def room(self, reading: Reading = "value") -> int:
-        """Budget less need, of the card where that is least."""
-        return min(card.kv_bytes(reading) - card.allocation.need(self.demand) for card in self.cards)
+        """Budget less need, of the card where that is least; at most what a setting withholds."""
+        room = min(card.kv_bytes(reading) - card.allocation.need(self.demand) for card in self.cards)
+        withheld = max(card.allocation.withheld(self.demand) for card in self.cards)
+        return min(room, -withheld) if withheld else room
 
     @property
     def binding(self) -> Card:
@@ -72,6 +74,7 @@ class Evaluator:
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
         self._made: dict[tuple[int, int | None], tuple[Any, tuple[Card, ...]]] = {}
+        check_storage(deployment)
         model = deployment.model
         self.states = any(isinstance(c, State) for layer in model.layers_for(deployment.engine) for c in layer.caches)
         self.cap = self._asked_running()
@@ -112,10 +115,13 @@ class Evaluator:
         work = self.deployment.workload
         if work is None:
             return Demand(length, each)
-        prompt = min(work.largest_prompt or length, length)
+        # Where no prompt was said, any part may be it: beams are then taken to have nothing in common.
+        prompt = min(work.smallest_prompt or 0, length)
         least = length if work.smallest_prompt is None else work.smallest_prompt
         shared = min(work.shared_prefix_tokens, least, length)
-        varying = population(work, context) if context is not None and work.typical else None
+        # transformers pads a batch to its longest request.
+        varies = context is not None and work.typical and self.deployment.engine != "transformers"
+        varying = population(work, context) if varies and context is not None else None
         return Demand(length, each, work.beams, shared, prompt, work.encoder_tokens, varying)
 
     def _settle(self, demand: Demand, context: int) -> tuple[Any, tuple[Card, ...], tuple[str, ...]]:
@@ -147,9 +153,9 @@ class Evaluator:
             if not self.states:
                 return wanted if wanted > default else None
             # By the low end of the budget, so that it still starts there.
-            blocks = alloc.setup.capacity.num_blocks(max(0, card.budget.kv_low))
-            seats = max(wanted, min(default, blocks))
-            return None if seats == default or blocks < wanted else seats
+            low, usual = (alloc.setup.capacity.num_blocks(max(0, card.kv_bytes(end))) for end in ("low", "value"))
+            seats = max(wanted, min(default, low))
+            return None if seats == default or usual < wanted else seats
         if self.deployment.engine == TENSORRT_LLM:
             rules = rules_at(TENSORRT_LLM, self.deployment.settings.version)
             return wanted if self.states or wanted > int(rules["max_batch_size"]) else None

@@ -10,12 +10,13 @@ from planner.budget import Confidence, Term
 from planner.capacity_deploy import Deployment
 from planner.capacity_evaluate import Checked, Evaluator
 from planner.capacity_moments import SHARE
-from planner.capacity_rules import context_warnings, worst_length
+from planner.capacity_rules import context_warnings, storage_warnings, worst_length
 from planner.engines import engine
 from planner.engines.base import Pool
 from planner.errors import EngineRefusal
 from planner.hardware import Gpu
 from planner.model import Model
+from planner.units import format_bytes
 from planner.workload import Workload
 
 Verdict = Literal["fits", "does_not_fit"]
@@ -124,16 +125,16 @@ def evaluate(deployment: Deployment, solve: bool = True) -> Plan:
     low, high = (work.max_requests(length, context, end) for end in ("low", "high")) if solve else (largest, largest)
     pool, warnings = _pool(deployment, checked)
     command = engine(deployment.engine).launch_command(deployment.model, checked.settings)  # type: ignore[attr-defined]
-    room, low_room = checked.room(), checked.room("low")
     return Plan(
         model=deployment.model, engine=deployment.engine, settings=checked.settings, gpu=deployment.gpu, gpus=deployment.gpus,
         tensor_parallel_size=deployment.tensor, pipeline_parallel_size=deployment.pipeline, replicas=deployment.replicas,
-        workload=deployment.workload, verdict="fits" if fits else "does_not_fit", headroom_bytes=room if fits else min(room, -1),
-        headroom_low=low_room, headroom_high=checked.room("high"), context=context, length=checked.demand.length,
+        workload=deployment.workload, verdict="fits" if fits else "does_not_fit", headroom_bytes=checked.room(),
+        headroom_low=checked.room("low"), headroom_high=checked.room("high"), context=context, length=checked.demand.length,
         requests=requests, kv_bytes=found.kv_bytes, need_bytes=need, terms=_terms(deployment, checked, need),
-        max_requests=largest, max_requests_low=low, max_requests_high=high, max_context=work.max_context(requests) if solve else context, pool=pool,
-        command=command, per_gpu=tuple(_shares(deployment, checked)),
-        warnings=(*found.warnings, *warnings, *context_warnings(deployment, context), *_unsure(low_room, fits)),
+        max_requests=largest, max_requests_low=low, max_requests_high=high,
+        max_context=work.max_context(requests) if solve else context, pool=pool, command=command,
+        per_gpu=tuple(_shares(deployment, checked)),
+        warnings=(*found.warnings, *warnings, *_warnings(deployment, checked, context)),
         notes=(*deployment.model.notes, *deployment.notes, *checked.notes, *_sharing(deployment, checked)), deployment=deployment,
     )  # fmt: skip
 
@@ -149,12 +150,10 @@ def _pool(deployment: Deployment, checked: Checked) -> tuple[Pool | None, tuple[
         pool: Pool = known.pool(deployment.model, checked.settings, budget_bytes=budget, gpu=card)
     except EngineRefusal:
         return None, ()
-    said = ("does not fit", "not one block fits", *(("max_num_seqs",) if "max_num_seqs" not in _given_words(deployment) else ()))
+    said = ["does not fit", "not one block fits"]
+    if "max_num_seqs" not in deployment.settings.model_fields_set:
+        said.append("max_num_seqs")
     return pool, tuple(text for text in pool.warnings if not any(words in text for words in said))
-
-
-def _given_words(deployment: Deployment) -> set[str]:
-    return set(deployment.settings.model_fields_set)
 
 
 def _terms(deployment: Deployment, checked: Checked, need: int) -> tuple[Term, ...]:
@@ -182,10 +181,15 @@ def _shares(deployment: Deployment, checked: Checked) -> Iterator[GpuShare]:
         yield GpuShare(card.gpu.name, count, total, weights, need, total - weights - left, left - need)
 
 
-def _unsure(low: int, fits: bool) -> tuple[str, ...]:
-    if fits and low < 0:
-        return (f"it fits by the usual budget; at the low end of the budget's range {-low:,} B would be missing",)
-    return ()
+def _warnings(deployment: Deployment, checked: Checked, context: int) -> Iterator[str]:
+    """What may go otherwise than the verdict says."""
+    yield from storage_warnings(deployment)
+    yield from context_warnings(deployment, context)
+    low = checked.room("low")
+    if checked.fits() and low < 0:
+        yield f"it fits by the usual budget; at the low end of the budget's range {format_bytes(-low)} would be missing"
+    if any(card.allocation.withheld(checked.demand) for card in checked.cards):
+        yield "num_gpu_blocks_override leaves too few blocks, whatever the memory: raise it, or leave it out"
 
 
 def _sharing(deployment: Deployment, checked: Checked) -> tuple[str, ...]:
@@ -195,4 +199,5 @@ def _sharing(deployment: Deployment, checked: Checked) -> tuple[str, ...]:
     alone = checked.binding.allocation.need(replace(checked.demand, shared=0))
     if alone > checked.need_bytes:
         return ()
-    return (f"the shared prefix saves nothing here: {deployment.engine} stores it for every request",)
+    why = "does not share it here, or only while windows and states of it are cached too"
+    return (f"the shared prefix is counted for every request: {deployment.engine} {why}",)

@@ -19,7 +19,7 @@ from planner.engines.vllm_setup import Setup, prepare
 from planner.engines.vllm_tables import rules_of
 from planner.errors import EngineRefusal
 from planner.hardware import Gpu
-from planner.layers import State
+from planner.layers import Cross, State
 from planner.model import Model
 from planner.units import ceil_div
 
@@ -49,15 +49,17 @@ class VllmAllocation(Typical):
         capacity = self.setup.capacity
         if demand.varying is not None:
             return self.typical(demand, self.growth(0))
-        total = 0
-        for group in capacity.groups:
-            from_one = self._one(group, demand.length)
-            shares = group.spec.kind in ("full", "mla") and self.setup.prefix_caching
-            total += demand.units(from_one, self._shared_block()) if shares else from_one * demand.sequences
-        return total
+        each = [self._one(group, demand.length) for group in capacity.groups]
+        if self._shares():
+            return sum(demand.units(blocks, self._shared_block()) for blocks in each)
+        return sum(each) * demand.sequences
 
     def _one(self, group: Group, length: int) -> int:
         return blocks_of(group.spec, length, self.setup.capacity.load, self.setup.capacity.rules)
+
+    def _shares(self) -> bool:
+        """Whether common tokens are surely stored once: with windows or states a hit lasts only while those are cached too."""
+        return self.setup.prefix_caching and all(group.spec.kind in ("full", "mla") for group in self.setup.capacity.groups)
 
     def _shared_block(self) -> int:
         """Tokens of the unit that prefixes are shared in: the largest block of all groups, which hits are cut down to."""
@@ -69,8 +71,15 @@ class VllmAllocation(Typical):
         return max(start, seats, self._blocks(demand) + self.null)
 
     def holds(self, budget_bytes: int, demand: Demand) -> bool:
+        return self.need(demand) <= budget_bytes and not self.withheld(demand)
+
+    def withheld(self, demand: Demand) -> int:
+        """Bytes of the blocks that num_gpu_blocks_override leaves out."""
         override = self.settings.num_gpu_blocks_override
-        return self.need(demand) <= budget_bytes and (override is None or self._needed(demand) <= override)
+        if override is None or not self.setup.capacity.groups:
+            return 0
+        missing = max(0, self._needed(demand) - int(override))
+        return missing * self.setup.capacity.bytes_per_block
 
     def need(self, demand: Demand) -> int:
         if not self.setup.capacity.groups:
@@ -80,10 +89,10 @@ class VllmAllocation(Typical):
     def growth(self, budget_bytes: int) -> Growth:
         capacity = self.setup.capacity
         blocks = self.settings.num_gpu_blocks_override or capacity.num_blocks(budget_bytes)
-        shared = [group for group in capacity.groups if group.spec.kind in ("full", "mla")] if self.setup.prefix_caching else []
+        shared = len(capacity.groups) if self._shares() else 0
         return Growth(
             max(0, blocks - self.null), capacity.request_blocks, False, self.setup.max_num_seqs,
-            lambda tokens: len(shared) * (tokens // self._shared_block()),
+            lambda tokens: shared and shared * (tokens // self._shared_block()),
         )  # fmt: skip
 
 
@@ -100,7 +109,10 @@ class PooledAllocation(Typical):
         self.engine: Any = {"sglang": sglang, "tensorrt-llm": tensorrt_llm, "tgi": tgi}[name]
         # An amount of memory is no card with rules of its own.
         self.gpu = gpu.id if gpu.vendor else None
-        self.states = any(isinstance(cache, State) for layer in model.layers_for(name) for cache in layer.caches)
+        caches = [cache for layer in model.layers_for(name) for cache in layer.caches]
+        self.states = any(isinstance(cache, State) for cache in caches)
+        # SGLang keeps encoder positions in the same rows, in front of the text.
+        self.in_front = name == "sglang" and any(isinstance(cache, Cross) for cache in caches)
         self._seen: dict[tuple[int, int | None], Pool] = {}
 
     def pool(self, budget_bytes: int, length: int | None = None) -> Pool:
@@ -117,7 +129,8 @@ class PooledAllocation(Typical):
             return not self.settings.disable_radix_cache
         if self.name == "tensorrt-llm":
             return bool(self.settings.enable_block_reuse)
-        return pool.details["attention"] in ("flashinfer", "flashdecoding")
+        # TGI switches its prefix cache off for models with images.
+        return pool.details["attention"] in ("flashinfer", "flashdecoding") and "vision_config" not in self.model.config
 
     def _usable(self, pool: Pool) -> tuple[int, int]:
         """Blocks that requests can have, and tokens of a block."""
@@ -135,10 +148,10 @@ class PooledAllocation(Typical):
     def holds(self, budget_bytes: int, demand: Demand) -> bool:
         if budget_bytes <= 0 or not self.pool(budget_bytes).fits:
             return False
-        pool = self.pool(budget_bytes, demand.length)
+        pool = self.pool(budget_bytes, demand.length + (demand.encoder if self.in_front else 0))
         if not pool.fits:
             return False
-        if demand.varying is not None and not self._several(pool):
+        if demand.varying is not None and not self._several(pool) and not self.in_front:
             growth, running = self.growth(budget_bytes), self._running(pool)
             return self.typical(demand, growth) <= growth.capacity and (running is None or demand.sequences <= running)
         if (demand.shared or demand.beams > 1) and self._shares(pool):
@@ -179,8 +192,6 @@ class StaticAllocation(Typical):
         self._seen: dict[Demand, int] = {}
 
     def need(self, demand: Demand) -> int:
-        if demand.varying is not None and self.name != "llama.cpp":
-            return self.typical(demand, self.growth(0))
         if demand not in self._seen:
             sizes = layer_sizes(self.model, self.name, self.settings, demand.length, demand.sequences, demand.encoder)
             # A layer that only the engine knows lies with the last.
@@ -197,7 +208,7 @@ class StaticAllocation(Typical):
     def growth(self, budget_bytes: int) -> Growth:
         if self.name == "llama.cpp":
             raise EngineRefusal("llama.cpp allocates every slot when it starts, so that nothing fills up later", engine=self.name)
-        return Growth(budget_bytes, lambda tokens: self.need(Demand(tokens)), False)
+        raise EngineRefusal("transformers pads a batch to its longest request, so that nothing fills up later", engine=self.name)
 
 
 def allocation(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from planner.capacity_demand import CONTEXT_WORDS
 from planner.capacity_deploy import Deployment
+from planner.engines import llama_cpp_ollama
+from planner.engines.llama_cpp_table import architectures
 from planner.engines.vllm_setup import prepare
 from planner.errors import EngineRefusal, InputError
+from planner.units import GIB
 
 #: Where neither the model nor the settings say how long a context may be.
 _NO_LIMIT = 1 << 24
@@ -32,7 +35,7 @@ def stated_context(deployment: Deployment) -> int:
     """
     name, settings, limit = deployment.engine, deployment.settings, model_limit(deployment)
     if name == "llama.cpp":
-        asked = settings.n_ctx // (settings.n_seq_max or 1) if settings.n_ctx else None
+        asked = settings.n_ctx // (settings.n_seq_max or 1) if settings.n_ctx else _ollama(deployment)
     else:
         asked = getattr(settings, CONTEXT_WORDS[name]) if name in CONTEXT_WORDS else None
     work = deployment.workload
@@ -52,6 +55,40 @@ def stated_context(deployment: Deployment) -> int:
     return int(asked)
 
 
+def _ollama(deployment: Deployment) -> int | None:
+    """The context of a slot that Ollama takes by the GPU's memory where none is set; None for other front ends."""
+    settings = deployment.settings
+    if settings.front_end != "ollama" or deployment.workload is not None:
+        return None
+    arch = architectures().of(deployment.model) or ""
+    return llama_cpp_ollama.context(deployment.model, arch, settings.version, 1, None, deployment.gpu.memory_bytes / GIB)[1]
+
+
+def check_storage(deployment: Deployment) -> None:
+    """EngineRefusal for a KV storage type that the GPU's generation has no kernels for.
+
+    Source: `kv_fp8` and `kv_nvfp4` of each generation in planner/data/gpus.yaml. An amount of memory is no card to judge.
+    """
+    dtype, able = str(getattr(deployment.settings, "kv_cache_dtype", "auto")), deployment.gpu.supports
+    if able is None:
+        return
+    refused = (dtype.startswith("fp8") and able.kv_fp8 == "no") or (dtype.startswith("nvfp4") and able.kv_nvfp4 != "native")
+    if refused:
+        generation = deployment.gpu.generation
+        raise EngineRefusal(
+            f"{deployment.engine} refuses this: a {dtype} cache has no attention kernels on {deployment.gpu.name} ({generation})",
+            engine=deployment.engine, field="kv_cache_dtype",
+        )  # fmt: skip
+
+
+def storage_warnings(deployment: Deployment) -> tuple[str, ...]:
+    """A word where nothing is known of narrow caches on the GPU's generation."""
+    dtype, able = str(getattr(deployment.settings, "kv_cache_dtype", "auto")), deployment.gpu.supports
+    if dtype.startswith("fp8") and deployment.gpu.vendor and (able is None or able.kv_fp8 is None):
+        return (f"nothing is known of fp8 caches on {deployment.gpu.name}: the engine may refuse {dtype}",)
+    return ()
+
+
 def worst_length(deployment: Deployment, context: int) -> int:
     """Positions of the longest request that is planned for; a distribution without an end is cut at the context.
 
@@ -63,12 +100,12 @@ def worst_length(deployment: Deployment, context: int) -> int:
     longest = work.longest
     if longest is None:
         return context
-    if longest > context:
+    if longest - work.speculative_tokens > context:
         raise InputError(
             f"requests of up to {longest:,} tokens do not go into a context of {context:,}; raise it, or cut the requests",
             field="workload",
         )
-    return longest
+    return min(longest, context)
 
 
 def context_warnings(deployment: Deployment, context: int) -> tuple[str, ...]:

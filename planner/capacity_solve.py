@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planner.capacity_deploy import TENSOR, Deployment, deployment
+from planner.capacity_deploy import TENSOR, Deployment, changed, deployment
+from planner.capacity_evaluate import Evaluator
 from planner.capacity_plan import Plan, evaluate
+from planner.capacity_rules import context_limit
 from planner.engines.base import EngineSettings
 from planner.errors import EngineRefusal, PlannerError
 from planner.hardware import Gpu, Node
@@ -83,7 +85,8 @@ def simplest(options: Sequence[Option]) -> Option:
 
 
 def settled(one: Deployment, said: bool) -> Deployment:
-    """The deployment with a split: as said; else all GPUs as tensor parallel ranks; else the best split that is legal.
+    """The deployment with a split: as said; else all GPUs as tensor parallel ranks; else the legal split with fewest stages
+    that starts with one request, so that the choice does not change with the requests.
 
     Errors: EngineRefusal with the first reason where no split is legal.
     """
@@ -93,7 +96,8 @@ def settled(one: Deployment, said: bool) -> Deployment:
     refused = _try("", whole).refusal
     if refused is None:
         return whole
-    best = simplest(ranked(one)).plan
+    alone = None if one.workload is None else replace(one.workload, requests=1)
+    best = simplest(ranked(replace(one, workload=alone))).plan
     if best is None:
         raise EngineRefusal(refused, engine=one.engine)
     split = (best.tensor_parallel_size, best.pipeline_parallel_size, best.replicas)
@@ -140,6 +144,20 @@ def fewest_gpus(
     return Option(f"up to {max(counts)} x", None, reason)
 
 
+def requests_by_context(plan: Plan, contexts: Sequence[int] | None = None) -> tuple[tuple[int, int | None], ...]:
+    """(context, most requests of that length at once) for the plan's deployment: the curve that its own point lies on.
+
+    contexts: by default half octaves from 1,024 to the model's limit, and the plan's own. Each is the engine's own rule with
+    that longest request, not a line through two points. Errors: EngineRefusal.
+    """
+    one = replace(plan.deployment, workload=None)
+    work, limit = Evaluator(one), context_limit(one)
+    if contexts is None:
+        steps = (int(1024 * 2 ** (step / 2)) for step in range(60))
+        contexts = sorted({plan.context, limit, *(step for step in steps if step < limit)})
+    return tuple((context, work.max_requests(context, context)) for context in contexts)
+
+
 def rank_kv_dtypes(
     model: Model,
     engine: str = "vllm",
@@ -153,8 +171,6 @@ def rank_kv_dtypes(
 
     Errors: InputError.
     """
-    from planner.capacity_deploy import changed
-
     one, said = deployment(model, engine, settings, gpu, gpus, workload, given)
     found = []
     for update in KV_DTYPES[one.engine]:

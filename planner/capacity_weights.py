@@ -16,7 +16,7 @@ GGUF_BITS = {
     "Q2_K": 3.1593, "Q3_K_S": 3.6429, "Q3_K_M": 3.9960, "Q3_K_L": 4.2979, "Q4_K_S": 4.6672, "Q4_K_M": 4.8944,
     "Q5_K_S": 5.5704, "Q5_K_M": 5.7036, "Q6_K": 6.5633, "Q8_0": 8.5008, "F16": 16.0005, "BF16": 16.0005,
 }  # fmt: skip
-#: Files of other models are up to this much larger, because of how much of them is embeddings and values.
+#: A margin: other models have more of their weights in the tensors that a kind keeps wider (embeddings, values).
 _SPREAD = 1.03
 #: Parts that llama.cpp keeps in a file of their own, as they are.
 _APART = ("vision tower", "projector", "audio tower", "encoder")
@@ -27,7 +27,7 @@ def as_gguf(model: Model, kind: str) -> Model:
 
     bytes = parameters x bits / 8 x 1.03; towers stay as they are, being a file of their own
 
-    bits: of Llama-3.1-8B in this kind. 1.03: what files of other models were larger at most. The file itself, or its GGUF
+    bits: of Llama-3.1-8B in this kind. 1.03: a margin, because shares of wider tensors differ. The file itself, or its GGUF
     header, gives the exact figure. Errors: InputError for an unknown kind, or a model whose parameters are not known.
 
     Source: GGUF_BITS.

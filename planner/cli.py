@@ -18,6 +18,7 @@ from planner.cli_settings import COMMON, settings_of
 from planner.detect import detected
 from planner.dtypes import FORMATS, storage_format
 from planner.engines import ENGINES, engine
+from planner.engines.base import allocated
 from planner.engines.explain import Reason, difference
 from planner.errors import InputError, PlannerError
 from planner.hardware import gpu, gpus
@@ -105,11 +106,12 @@ def _kv(arguments: argparse.Namespace) -> int:
     )  # fmt: skip
     cache, reasons = plain, tuple[Reason, ...]()
     if name:
-        cache = engine(name).cache_bytes(
-            model, settings, tokens, arguments.requests, arguments.encoder_tokens, arguments.prompt_tokens
+        encoder = arguments.encoder_tokens
+        cache = allocated(
+            model, engine(name), settings, tokens, arguments.requests, device, encoder, arguments.prompt_tokens
         )
         if name != "transformers" or cache.rule is None:
-            reasons = difference(model, engine(name), settings, tokens, arguments.requests, arguments.encoder_tokens)
+            reasons = difference(model, engine(name), settings, tokens, arguments.requests, encoder, device)
     own = model.dtype if name in (None, "transformers") else "the engine's own dtype"
     kv_dtype = plain_dtype or (arguments.kv_cache_dtype if arguments.kv_cache_dtype != "auto" else own)
     data = report.kv_data(
@@ -170,7 +172,8 @@ def _gpus(arguments: argparse.Namespace) -> int:
     status = _table(arguments, rows, head, cells)
     if not arguments.json:
         found = detected()
-        print(f"\nthis machine: {', '.join(f'{g.name} ({format_bytes(g.free_bytes)} free)' for g in found.gpus) or found.reason}")
+        here = [f"{g.name} ({format_bytes(g.free_bytes or 0)} free)" for g in found.gpus]
+        print(f"\nthis machine: {', '.join(here) or found.reason}")
     return status
 
 

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from planner.capacity import plan
-from planner.capacity_cost import plan_cost
 from planner.capacity_weights import GGUF_BITS, as_gguf
 from planner.cli_settings import settings_of
 from planner.engines import ENGINES
 from planner.engines.base import EngineSettings
 from planner.errors import EngineRefusal, InputError, shown
 from planner.model import Model
-from planner.plan_report import plan_data, plan_text
+from planner.plan_report import plan_cost, plan_data, plan_text
 from planner.simulate import Simulation, simulate
 from planner.units import parse_bytes
 from planner.workload import Workload

@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from planner.sweep_variants import variant
 from planner.units import format_bytes
 
 #: More points are refused, and more rows than this are not printed for a person to read.
-MOST_POINTS, MOST_ROWS = 20_000_000, 2_000
+MOST_POINTS, MOST_ROWS = 5_000_000, 2_000
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 _COUNT = re.compile(r"(\d{1,13})([kKmM]?)")
 _HEAD = {
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace, read: Callable[[str], Model]) -> int:
         [read(name) for name in arguments.models], variants, tokens, requests, names,
         counts(arguments.encoder_tokens, "encoder-tokens", 0)[0],
     )  # fmt: skip
-    table = sweep(grid, cache_budget if names else None, _bar if sys.stderr.isatty() else None)
+    table = sweep(grid, cache_budget if names else None, Bar() if sys.stderr.isatty() else None)
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
     refused = table.reasons
@@ -187,9 +188,20 @@ def _write(table: Table, name: str) -> None:
     print(f"{count:,} points in {name}")
 
 
-def _bar(done: int, total: int) -> None:
-    sys.stderr.write(f"\r[{'#' * (40 * done // total):40}] {done:,} of {total:,} points")
-    sys.stderr.flush()
+class Bar:
+    """A progress bar on stderr, drawn anew no more than ten times a second."""
+
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+        self.drawn = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done < total and now - self.drawn < 0.1:
+            return
+        self.drawn = now
+        sys.stderr.write(f"\r[{'#' * (40 * done // total):40}] {done:,} of {total:,} points, {now - self.start:.0f} s")
+        sys.stderr.flush()
 
 
-__all__ = ["add_parser", "counts", "lines", "run"]
+__all__ = ["Bar", "add_parser", "counts", "lines", "run"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.cache import architecture_bytes, check_count
+from planner.cache import check_count
 from planner.errors import InputError
 from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
@@ -113,9 +113,7 @@ class _Job:
 
     def prefill(self, requests: int) -> Range:
         """Seconds to read `requests` prompts together: FLOPs, against all weights once and the cache written."""
-        written = architecture_bytes(
-            self.work.model, self.prompt, requests, kv_cache_dtype=self.kv_cache_dtype, encoder_tokens=self.encoder
-        ).total_bytes
+        written = self.work.read_bytes(self.prompt, requests, self.kv_cache_dtype, self.encoder, self.machine.ranks).high
         tokens = requests * self.prompt
         weights = self.work.active.bytes_read(tokens) * (1 / self.machine.ranks)
         return self.machine.seconds(self.work.prefill_flops(self.prompt) * requests, weights + Range(0, written), tokens)

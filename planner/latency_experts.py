@@ -101,11 +101,11 @@ def active(model: Model) -> Active:
     head = _head(model, items)
     found, why = experts(model, params)
     bits = 8 * stored.high / used.high
-    if why is not None:  # at least one expert of all there are, at most everything
+    if why is not None:  # at least the head and one expert of all there are, at most everything
         share = 1 / (_number(config_words(model), table()["experts"]["count"]) or 1)
-        return Active(
-            Range(used.low * share, used.high), Range(stored.low * share, stored.high), None, Range(0, 0), bits, head, why
-        )
+        fewest = head + (used.low - head) * share
+        least = stored.low * fewest / used.low
+        return Active(Range(fewest, used.high), Range(least, stored.high), None, Range(0, 0), bits, head, why)
     if found is None:
         return Active(used, stored, None, Range(0, 0), bits, head)
     even = found.total * stored.low / used.low

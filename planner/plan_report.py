@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from planner.capacity_cost import Cost
+from planner.capacity_cost import Cost, cost
 from planner.capacity_plan import Advice, Plan
+from planner.errors import InputError
+from planner.latency import latency
 from planner.report import SCHEMA_VERSION, model_data
 from planner.simulate import Simulation
-from planner.units import format_bytes
+from planner.units import ceil_div, format_bytes
 from planner.workload import Workload
 
 
@@ -89,6 +91,33 @@ def _simulation(found: Simulation) -> dict[str, Any]:
 
 def _advice(one: Advice) -> dict[str, Any]:
     return asdict(one)
+
+
+def plan_cost(plan: Plan, price_per_gpu_hour: float) -> Cost:
+    """What `plan` costs while its requests decode, all of them together, at the roofline's range of rates.
+
+    Without lengths, with pipeline stages (whose rate is not estimated) or on a GPU whose speed is not known there is no rate.
+    Errors: InputError for the price.
+    """
+    work, why = plan.workload, None
+    if work is None or work.full or work.mean_output < 1:
+        why = "no cost of a token: say how long prompts and answers are"
+    elif plan.pipeline_parallel_size > 1 or plan.deployment.layer_split > 1:
+        why = "no cost of a token: how fast layers spread over GPUs are is not estimated"
+    if why or work is None:
+        return replace(cost(price_per_gpu_hour, plan.gpus), note=why)
+    dtype = str(getattr(plan.settings, "kv_cache_dtype", "auto"))
+    try:
+        found = latency(
+            plan.model, plan.gpu, prompt_tokens=max(1, round(work.mean_tokens - work.mean_output)),
+            output_tokens=max(1, round(work.mean_output)), concurrency=ceil_div(plan.requests, plan.replicas),
+            tensor_parallel_size=plan.tensor_parallel_size, kv_cache_dtype="fp8" if dtype.startswith("fp8") else None,
+            encoder_tokens=work.encoder_tokens,
+        )  # fmt: skip
+    except InputError as error:
+        return replace(cost(price_per_gpu_hour, plan.gpus), note=f"no cost of a token: {error.message}")
+    rate = found.output_tokens_per_s * plan.replicas
+    return cost(price_per_gpu_hour, plan.gpus, (rate.low, rate.high))
 
 
 def plan_text(data: dict[str, Any]) -> str:

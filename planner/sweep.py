@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from planner.cache import architecture_bytes, check_count
 from planner.engines import engine as find_engine
 from planner.engines import llama_cpp, sglang, tensorrt_llm, tgi, transformers, vllm
 from planner.engines.base import EngineSettings
+from planner.engines.vllm_setup import Setup, prepare
 from planner.errors import InputError, PlannerError
 from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
@@ -71,36 +73,41 @@ def form_of(
 ) -> Form:
     """The closed form of cache bytes on the fullest rank, checked at `corners`, or the scalar path tabulated.
 
-    Errors: PlannerError where the engine refuses the model or the settings at every point.
+    Errors: PlannerError where the engine refuses the model or the settings whatever the point; InputError.
     """
-    scalar = _scalar(model, variant, gpu, encoder_tokens)
-    checks = [(t, r, scalar(t, r)) for t, r in dict.fromkeys((_CHECK, *corners))]  # refusals come out here
-    found = _closed(model, variant, gpu, encoder_tokens)
+    scalar: Callable[[int, int], int]
+    found: ClosedForm | str
+    if isinstance(variant.settings, vllm.Settings):
+        setup = prepare(model, variant.settings, gpu or find_gpu(vllm.DEFAULT_GPU))  # laid out once for all that follows
+        scalar = partial(_vllm_bytes, setup, encoder_tokens)
+        found = vllm_form(setup)
+    else:
+        scalar = _scalar(model, variant, encoder_tokens)
+        found = _closed(model, variant, encoder_tokens)
     if isinstance(found, str):
         return Tabulated(scalar, found)
-    for tokens, requests, size in checks:
-        if int(found.bytes(np.array([tokens]), np.array([requests]))[0]) != size:
+    for tokens, requests in dict.fromkeys((_CHECK, *corners)):
+        if int(found.bytes(np.array([tokens]), np.array([requests]))[0]) != scalar(tokens, requests):
             return Tabulated(scalar, "its closed form is not that of the engine here; each point is computed by the engine")
     return found
 
 
-def _scalar(model: Model, variant: Variant, gpu: Gpu | None, encoder_tokens: int) -> Callable[[int, int], int]:
+def _vllm_bytes(setup: Setup, encoder_tokens: int, tokens: int, requests: int) -> int:
+    return vllm.setup_bytes(setup, tokens, requests, encoder_tokens).total_bytes
+
+
+def _scalar(model: Model, variant: Variant, encoder_tokens: int) -> Callable[[int, int], int]:
     if variant.engine == ARCHITECTURE:
         dtype = None if variant.kv_cache_dtype == "auto" else variant.kv_cache_dtype
         return lambda t, r: architecture_bytes(model, t, r, kv_cache_dtype=dtype, encoder_tokens=encoder_tokens).total_bytes
-    if variant.engine == "vllm":
-        settings = cast(vllm.Settings, variant.settings)
-        return lambda t, r: vllm.cache_bytes(model, settings, t, r, encoder_tokens, gpu=gpu).total_bytes
     engine = find_engine(variant.engine)
     return lambda t, r: engine.cache_bytes(model, variant.settings, t, r, encoder_tokens).total_bytes
 
 
-def _closed(model: Model, variant: Variant, gpu: Gpu | None, encoder_tokens: int) -> ClosedForm | str:
+def _closed(model: Model, variant: Variant, encoder_tokens: int) -> ClosedForm | str:
     settings = variant.settings
     if variant.engine == ARCHITECTURE:
         return architecture_form(model, None if variant.kv_cache_dtype == "auto" else variant.kv_cache_dtype, encoder_tokens)
-    if isinstance(settings, vllm.Settings):
-        return vllm_form(model, settings, gpu or find_gpu(vllm.DEFAULT_GPU))
     if isinstance(settings, sglang.Settings):
         return sglang_form(model, settings, encoder_tokens)
     if isinstance(settings, tensorrt_llm.Settings):
@@ -126,7 +133,7 @@ def _counts(values: Sequence[int] | Integers, name: str) -> Integers:
         found = np.asarray(values, np.int64) if len(values) else np.zeros(0, np.int64)
     except (OverflowError, TypeError, ValueError):
         raise InputError(f"{name} are not all whole numbers below 2**63", field=name) from None
-    if not np.array_equal(found, values):
+    if not np.array_equal(found, values) or np.asarray(values).dtype == bool:
         raise InputError(f"{name} must be whole numbers", field=name)
     if found.size:
         check_count(int(found.min()), name, 1)
@@ -157,9 +164,10 @@ def sweep(grid: Grid, budget: Budget | None = None, progress: Callable[[int, int
         try:
             form = forms.of(model, variant, card)
             size = form.bytes(each_t, each_r)
-            reason = "" if (size >= 0).all() else forms.refusal(model, variant, card)
+            bad = np.flatnonzero(size < 0)
+            reason = forms.refusal(model, variant, int(each_t[bad[0]]), int(each_r[bad[0]])) if bad.size else ""
             room, unknown = _room(budget, model, variant, card)
-            table.fill(row, size, room, form.exact, reason or unknown)
+            table.fill(row, size, room, form.exact, reason, unknown)
         except PlannerError as refused:
             table.refuse(row, refused.message)
         if progress:
@@ -200,10 +208,10 @@ class _Forms:
     def _corners(self) -> list[tuple[int, int]]:
         return [(self.corner[0], min(self.grid.requests))]
 
-    def refusal(self, model: Model, variant: Variant, card: Gpu | None) -> str:
-        """The engine's reason for refusing the largest number of requests."""
+    def refusal(self, model: Model, variant: Variant, tokens: int, requests: int) -> str:
+        """The engine's reason for refusing a point."""
         try:
-            _scalar(model, variant, card, self.grid.encoder_tokens)(*self.corner)
+            _scalar(model, variant, self.grid.encoder_tokens)(tokens, requests)
         except PlannerError as refused:
             return refused.message
         return "refused"

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from planner.errors import InputError
+from planner.errors import EngineRefusal, InputError
 
 Integers = npt.NDArray[Any]
 #: Arrays of tokens, and of requests -> array of the quantity. They work on int64, and on Python's own integers as objects.
@@ -71,7 +71,7 @@ class ClosedForm:
         for start in range(0, count, _CHUNK):
             part = slice(start, start + _CHUNK)
             found[part] = self._evaluate(tokens[part], requests[part])
-        if self.most_requests is not None:
+        if self.most_requests is not None and int(requests.max()) > self.most_requests:
             found[requests > self.most_requests] = REFUSED
         return found
 
@@ -115,8 +115,14 @@ class Tabulated:
 
     def bytes(self, tokens: Integers, requests: Integers) -> Integers:
         points, place = np.unique(np.stack([tokens, requests]), axis=1, return_inverse=True)
-        found = np.array([self.scalar(int(t), int(r)) for t, r in points.T], np.int64)
+        found = np.array([self._one(int(t), int(r)) for t, r in points.T], np.int64)
         return found[np.asarray(place).ravel()] if len(found) else found
+
+    def _one(self, tokens: int, requests: int) -> int:
+        try:
+            return self.scalar(tokens, requests)
+        except EngineRefusal:
+            return REFUSED
 
 
 def ceil_div(value: Integers, divisor: int) -> Integers:

@@ -12,7 +12,7 @@ from planner.engines.llama_cpp_context import Asked, padding
 from planner.engines.llama_cpp_table import Era, architectures, cache_types, check_known, era_of, table
 from planner.layers import Compressed, State
 from planner.model import Model
-from planner.sweep_forms import ClosedForm, Integers, Quantity, Terms, round_up
+from planner.sweep_forms import ClosedForm, Integers, Quantity, Terms, ceil_div, round_up
 
 #: Where costs are read off: a context large enough for every pool to have cells.
 _SAMPLE_CELLS, _SAMPLE_SEQUENCES = 1 << 20, 2
@@ -46,6 +46,8 @@ def llama_cpp_form(model: Model, settings: llama_cpp.Settings) -> ClosedForm | s
         for part in layer.parts:
             if part.kind == "state":
                 terms.together("sequences", cells.sequences, part.bytes // sequences)
+            elif part.positions and part.window is None and cells.alike:
+                terms.each("own", cells.own, part.bytes // part.positions * cells.pad)
             elif part.positions:
                 terms.together(part.window, cells.of(part.window), part.bytes // part.positions)
     return terms.form(f"cells as of {era.name}", None if settings.n_seq_max else int(table()["max_sequences"]))
@@ -69,6 +71,24 @@ class _Cells:
     def pad(self) -> int:
         return padding(self.era, self.asked.flash_attn)
 
+    @property
+    def alike(self) -> bool:
+        """Whether each request has cells of its own in the main cache, which depend on its tokens alone."""
+        return not self.whole and self.n_seq_max is None
+
+    @property
+    def whole(self) -> bool:
+        """Whether one stream has the cells of all sequences: tokens x sequences, padded; else pad(tokens).
+
+        Where the padded whole is shared out, floor(pad(t s) / s) lies between t and pad(t), because pad(t) s is a multiple of
+        the padding too: padded again it is pad(t).
+        """
+        return self.unified or (self.era.streams != "floor" and self.hybrid and self.era.hybrid_streams == "whole")
+
+    def own(self, tokens: Integers) -> Integers:
+        """Paddings of a request that has cells of its own."""
+        return ceil_div(tokens, self.pad)
+
     def sequences(self, tokens: Integers, requests: Integers) -> Integers:
         return requests if self.n_seq_max is None else np.full_like(requests, self.n_seq_max)
 
@@ -77,10 +97,7 @@ class _Cells:
 
     def cells(self, tokens: Integers, requests: Integers) -> Integers:
         """Cells of one stream of the main cache."""
-        if self.era.streams == "floor" and not self.unified:
-            return round_up(round_up(self._n_ctx(tokens, requests), self.pad) // self.sequences(tokens, requests), self.pad)
-        whole = self.unified or (self.hybrid and self.era.hybrid_streams == "whole")
-        return round_up(self._n_ctx(tokens, requests) if whole else tokens, self.pad)
+        return round_up(self._n_ctx(tokens, requests) if self.whole else tokens, self.pad)
 
     def of(self, window: int | None) -> Quantity:
         """Cells of all streams, of the main cache or of a window."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.engines import sglang, tensorrt_llm, tgi, vllm
+from planner.engines import sglang, tensorrt_llm, tgi
 from planner.engines.sglang_cells import costs, resolve
 from planner.engines.sglang_pools import draft_row_bytes, slots_per_request, stage_layers, window_slots
 from planner.engines.tensorrt_llm_pools import Setup as TrtSetup
@@ -15,18 +15,17 @@ from planner.engines.tensorrt_llm_pools import resolve as trt_resolve
 from planner.engines.tensorrt_llm_pools import stage_layers as trt_stages
 from planner.engines.versions import rules_at
 from planner.engines.vllm_capacity import Load, blocks_of
-from planner.engines.vllm_setup import prepare
+from planner.engines.vllm_setup import Setup as VllmSetup
 from planner.engines.vllm_specs import Spec
 from planner.engines.vllm_tables import Rules
-from planner.hardware import Gpu
 from planner.layers import Cross
 from planner.model import Model
 from planner.sweep_forms import ClosedForm, Integers, Terms, Unit, ceil_div, one, round_up, times
 
 
-def vllm_form(model: Model, settings: vllm.Settings, gpu: Gpu) -> ClosedForm:
+def vllm_form(setup: VllmSetup) -> ClosedForm:
     """requests x sum over groups of blocks(tokens) x bytes of the pool's blocks; groups with the same rule together."""
-    capacity = prepare(model, settings, gpu).capacity
+    capacity = setup.capacity
     terms = Terms()
     for group in capacity.groups:
         key, unit, count = _vllm_blocks(group.spec, capacity.load, capacity.rules)
@@ -59,12 +58,12 @@ def tgi_form(model: Model, settings: tgi.Settings) -> ClosedForm:
     setup = tgi._setup(model, settings, None)
     size, more, window = setup.block_size, settings.speculate, setup.window
 
-    def rows(tokens: Integers) -> Integers:
+    def blocks(tokens: Integers) -> Integers:
         held = tokens + more if more else tokens
-        return round_up(held if window is None else np.minimum(held, window), size)
+        return ceil_div(held if window is None else np.minimum(held, window), size)
 
     terms = Terms()
-    terms.each("rows", rows, sum(cost.row_bytes for cost in setup.costs))
+    terms.each("blocks", blocks, size * sum(cost.row_bytes for cost in setup.costs))
     return terms.form("whole blocks of a request")
 
 
@@ -76,7 +75,7 @@ def tensorrt_llm_form(model: Model, settings: tensorrt_llm.Settings, encoder_tok
     for stage, part in enumerate(parts):
         for cost in (setup.costs[index] for index in part):
             if cost.row_bytes:
-                terms.each(("rows", cost.window), _trt_rows(setup, cost.window), cost.row_bytes, stage)
+                terms.each(("blocks", cost.window), _trt_blocks_in(setup, cost.window), setup.block_size * cost.row_bytes, stage)
             slots = cost.slot_bytes * setup.slots_per_request
             crossing = setup.cross[cost.index][2] * trt_blocks_of(setup, encoder_tokens) * setup.block_size
             if slots or crossing:
@@ -84,10 +83,10 @@ def tensorrt_llm_form(model: Model, settings: tensorrt_llm.Settings, encoder_tok
     if setup.draft_row:
         draft = settings.max_draft_len
 
-        def rows(tokens: Integers) -> Integers:
-            return _trt_blocks(setup, tokens + draft) * setup.block_size
+        def blocks(tokens: Integers) -> Integers:
+            return _trt_blocks(setup, tokens + draft)
 
-        terms.each("draft", rows, setup.draft_row, None)
+        terms.each("draft", blocks, setup.block_size * setup.draft_row, None)
     return terms.form("whole blocks by window, and state slots")
 
 
@@ -96,14 +95,14 @@ def _trt_blocks(setup: TrtSetup, tokens: Integers) -> Integers:
     return ceil_div(tokens + (setup.block_size - sink if sink else 0), setup.block_size)
 
 
-def _trt_rows(setup: TrtSetup, window: int | None) -> Unit:
+def _trt_blocks_in(setup: TrtSetup, window: int | None) -> Unit:
     most = None if window is None else trt_blocks_of(setup, window) + 1
 
-    def rows(tokens: Integers) -> Integers:
-        blocks = _trt_blocks(setup, tokens + setup.settings.max_draft_len)
-        return (blocks if most is None else np.minimum(blocks, most)) * setup.block_size
+    def blocks(tokens: Integers) -> Integers:
+        found = _trt_blocks(setup, tokens + setup.settings.max_draft_len)
+        return found if most is None else np.minimum(found, most)
 
-    return rows
+    return blocks
 
 
 def sglang_form(model: Model, settings: sglang.Settings, encoder_tokens: int) -> ClosedForm:

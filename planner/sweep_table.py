@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.sweep_forms import REFUSED, Integers
 
-#: Columns that all points of a group have in common, in order, with what an empty one holds.
+#: Columns that all points of a group have in common, in order.
 GROUP = ("model", "engine", "kv_cache_dtype", "tensor_parallel_size", "pipeline_parallel_size", "gpu")
 #: Rows that are turned into text at a time.
 _CHUNK = 1 << 14
@@ -22,7 +22,8 @@ class _Group:
     row: dict[str, Any]
     room: int | None
     exact: bool
-    refusal: str
+    refusal: str  # of points
+    unknown: str = ""  # why the budget is not known
 
 
 class Table:
@@ -49,10 +50,13 @@ class Table:
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def fill(self, row: dict[str, Any], sizes: Integers, room: int | None, exact: bool, refusal: str) -> None:
+    def fill(
+        self, row: dict[str, Any], sizes: Integers, room: int | None, exact: bool, refusal: str = "", unknown: str = ""
+    ) -> None:
+        """The points of one group: bytes, the budget and why it is not known, and why points are refused."""
         start = self.filled
         self._sizes[start : start + len(sizes)] = sizes
-        self._groups.append(_Group(row, room, exact, refusal))
+        self._groups.append(_Group(row, room, exact, refusal, unknown))
 
     def refuse(self, row: dict[str, Any], reason: str) -> None:
         """A group that the engine refuses at every point."""
@@ -77,8 +81,10 @@ class Table:
             found["fits"] = known & (room >= size)
         found["exact_form"] = _spread([group.exact for group in groups], bool, each)
         reasons = _spread([group.refusal for group in groups], object, each)
-        whole = _spread([group.room is None for group in groups], bool, each)
-        found["refusal"] = np.where((size < 0) | whole, reasons, "") if any(group.refusal for group in groups) else reasons
+        found["refusal"] = reasons
+        if any(group.refusal or group.unknown for group in groups):
+            unknown = _spread([group.unknown for group in groups], object, each)
+            found["refusal"] = np.where(size < 0, reasons, unknown)
         return found
 
     def rows(self) -> Iterator[dict[str, Any]]:

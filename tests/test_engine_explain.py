@@ -43,7 +43,7 @@ def test_window_layers_in_full() -> None:
     found = reasons("tensorrt-llm", "gpt-oss-120b", 10_240)
     assert list(found) == ["windows_full"]
     assert found["windows_full"].bytes == 18 * 2048 * (10_240 - 127)
-    assert found["windows_full"].text == "+355.54 MiB: window layers are kept in full on 18 layers"
+    assert found["windows_full"].text == "+355.54 MiB: window layers hold all of the request's positions on 18 layers"
 
 
 def test_replicated_heads_and_latents() -> None:

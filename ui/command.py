@@ -8,13 +8,8 @@ from typing import Any
 
 import streamlit as st
 
-from planner import hardware
 from planner.cli_settings import NAMES
-from planner.engines import vllm
-from planner.engines.base import EngineSettings
-from planner.engines.waste import allocated
 from planner.model import Model
-from ui import messages
 from ui.engine_input import Choice
 from ui.i18n import t
 from ui.inputs import Workload
@@ -25,17 +20,13 @@ _FLAGS = {"tensor_parallel_size": "-tp", "pipeline_parallel_size": "-pp"}
 def show(model: Model, argument: str, workload: Workload, encoder_tokens: int, choice: Choice) -> None:
     """The command, with what else has to be done for it."""
     st.header(t("command.title"), anchor=False)
-    text, same = line(model, argument, workload, encoder_tokens, choice)
-    st.code(text, language="bash", wrap_lines=True)
-    if not same:
-        st.caption(t("command.other_gpu", gpu=messages.plain(hardware.gpu(vllm.DEFAULT_GPU).name)))
+    st.code(line(model, argument, workload, encoder_tokens, choice), language="bash", wrap_lines=True)
     if argument == "config.json":
         st.caption(t("command.note"))
 
 
-def line(model: Model, argument: str, workload: Workload, encoder_tokens: int, choice: Choice) -> tuple[str, bool]:
-    """`python -m planner kv ...` with everything that differs from a default, and whether it gives the page's figure."""
-    same = True
+def line(model: Model, argument: str, workload: Workload, encoder_tokens: int, choice: Choice) -> str:
+    """`python -m planner kv ...` with everything that differs from a default: it gives the page's figure."""
     words = [f"python -m planner kv {argument}"]
     if choice.settings is not None:
         words.append(f"--engine {choice.engine.name}")
@@ -43,41 +34,14 @@ def line(model: Model, argument: str, workload: Workload, encoder_tokens: int, c
     if workload.kv_cache_dtype:
         words.append(f"--kv-cache-dtype {workload.kv_cache_dtype}")
     if choice.settings is not None:
-        given, same = _given(model, workload, encoder_tokens, choice)
-        words += _settings(choice.engine.name, given)
+        words += _settings(choice.engine.name, choice.settings.model_dump(exclude_defaults=True))
     if encoder_tokens:
         words.append(f"--encoder-tokens {encoder_tokens}")
     if model.assumption:
         words.append("--assume-plain-attention")
     if workload.gpu is not None:
         words.append(f"--gpu {shlex.quote(workload.gpu_argument)}")
-    return " ".join(words), same
-
-
-def _given(model: Model, workload: Workload, encoder_tokens: int, choice: Choice) -> tuple[dict[str, Any], bool]:
-    """The settings that differ from their defaults, and for vLLM those that the GPU decides, where they move the figure.
-
-    The command compares with a GPU's memory but allocates as on the planner's default one, so these are written out. False
-    where the GPU decides more than settings can say (which kernels keep checkpoints of a state).
-    """
-    assert choice.settings is not None
-    given = choice.settings.model_dump(exclude_defaults=True)
-    if choice.engine.name != "vllm" or workload.gpu is None:
-        return given, True
-
-    def total(settings: EngineSettings, gpu: Any) -> int:
-        return allocated(
-            model, choice.engine, settings, workload.tokens, workload.requests, gpu, encoder_tokens
-        ).total_bytes
-
-    wanted = total(choice.settings, workload.gpu)
-    details = vllm.pool(model, vllm.Settings(**given), 0, workload.gpu).details
-    for name in (None, "max_num_batched_tokens", "block_size"):
-        if name is not None:
-            given[name] = details[name]
-        if total(vllm.Settings(**given), None) == wanted:
-            return given, True
-    return choice.settings.model_dump(exclude_defaults=True), False
+    return " ".join(words)
 
 
 def _settings(engine: str, given: dict[str, Any]) -> list[str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import streamlit as st
 
 from planner.cache import CacheBytes
 from planner.engines import vllm
-from planner.engines.base import Engine, EngineSettings
+from planner.engines.base import allocated
 from planner.engines.explain import Reason, difference
 from planner.engines.vllm_setup import prepare
-from planner.engines.waste import allocated
 from planner.errors import PlannerError
 from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
@@ -40,40 +38,6 @@ class Answer:
         return self.cache.total_bytes - self.plain.total_bytes
 
 
-class _OnGpu:
-    """vLLM on the chosen GPU, for the questions that take an engine and no GPU."""
-
-    name, VERSIONS = vllm.name, vllm.VERSIONS
-    Settings: type[EngineSettings] = vllm.Settings
-
-    def __init__(self, gpu: Gpu | None) -> None:
-        self.gpu = gpu
-
-    def cache_bytes(
-        self,
-        model: Model,
-        settings: Any = None,
-        tokens: int = 0,
-        requests: int = 1,
-        encoder_tokens: int = 0,
-        prompt_tokens: int | None = None,
-    ) -> CacheBytes:
-        return common_kinds(vllm.cache_bytes(model, settings, tokens, requests, encoder_tokens, gpu=self.gpu))
-
-
-#: vLLM's own words for kinds that the rest of the planner calls otherwise.
-_KINDS = {"mla": "latent", "mamba": "state", "sliding_mla": "sliding"}
-
-
-def common_kinds(cache: CacheBytes) -> CacheBytes:
-    """The same cache with every part called as the architecture calls it, so that the two can be compared part by part."""
-    layers = tuple(
-        replace(layer, parts=tuple(replace(part, kind=_KINDS.get(part.kind, part.kind)) for part in layer.parts))
-        for layer in cache.layers
-    )
-    return replace(cache, layers=layers)
-
-
 def ask(model: Model, choice: Choice, plain: CacheBytes, gpu: Gpu | None) -> Answer | PlannerError | None:
     """The engine's answer for the workload of `plain`; what it refuses, or what is wrong with its settings; None for none."""
     if choice.problem is not None:
@@ -82,10 +46,9 @@ def ask(model: Model, choice: Choice, plain: CacheBytes, gpu: Gpu | None) -> Ans
         return None
     tokens, requests, encoder = plain.tokens, plain.requests, plain.encoder_tokens
     try:
-        cache = common_kinds(allocated(model, choice.engine, choice.settings, tokens, requests, gpu, encoder))
-        engine: Engine = _OnGpu(gpu) if choice.engine.name == "vllm" else choice.engine
+        cache = allocated(model, choice.engine, choice.settings, tokens, requests, gpu, encoder)
         packed = choice.engine.name == "transformers" and cache.rule is not None
-        reasons = () if packed else difference(model, engine, choice.settings, tokens, requests, encoder)
+        reasons = () if packed else difference(model, choice.engine, choice.settings, tokens, requests, encoder, gpu)
     except PlannerError as problem:
         return problem
     return Answer(choice, cache, plain, reasons)

@@ -46,7 +46,8 @@ def settings_for(option: str, word: str) -> dict[str, Any] | None:
 
 def word_of(option: str, values: dict[str, Any]) -> str | None:
     """The architecture's word for what these settings store keys and values as; None where it has none."""
-    told = [values.get(name) for name in ("kv_cache_dtype", "cache_type_k") if values.get(name) not in (None, "auto")]
+    # f16 is what llama.cpp takes where nothing is said, so it is no choice that another engine should be given.
+    told = [values.get(name) for name in ("kv_cache_dtype", "cache_type_k") if values.get(name) not in (None, "auto", "f16")]
     if option == "transformers":
         given = {name: value for name, value in values.items() if name in ("dtype", "cache_implementation", "backend", "nbits")}
         for word, settings in _SETTINGS[option].items():

@@ -68,6 +68,8 @@ def prepare_link() -> None:
     st.session_state.engine = asked
     if "kv" in link:
         _give(asked, link["kv"])
+        if settings_for(asked, link["kv"]) is None:
+            st.session_state.link_lost = {"kv": link["kv"]}
 
 
 def choose_engine(where: DeltaGenerator) -> str:

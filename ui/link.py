@@ -34,11 +34,12 @@ def ignored() -> dict[str, str]:
             for name, asked in st.session_state.link.items()
             if name in st.session_state and not _taken(name, asked, state[name])
         }
-    return {
+    still: dict[str, str] = {
         name: asked
         for name, (asked, instead) in st.session_state.link_ignored.items()
         if st.session_state.get(name) == instead
     }
+    return {**st.session_state.get("link_lost", {}), **still}
 
 
 def _taken(name: str, asked: str, taken: object) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from planner.cache import CacheBytes
-from planner.engines.waste import allocated
+from planner.engines.base import allocated
 from planner.errors import PlannerError
 from planner.hardware import Gpu
 from planner.model import Model

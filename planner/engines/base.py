@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from planner.cache import CacheBytes
 from planner.errors import InputError, shown
+from planner.hardware import Gpu
 from planner.model import Model
 
 
@@ -74,3 +76,18 @@ class Engine(Protocol):
         encoder_tokens: int = 0,
         prompt_tokens: int | None = None,
     ) -> CacheBytes: ...
+
+
+def allocated(
+    model: Model,
+    engine: Engine,
+    settings: Any,
+    tokens: int,
+    requests: int,
+    gpu: str | Gpu | None = None,
+    encoder_tokens: int = 0,
+    prompt_tokens: int | None = None,
+) -> CacheBytes:
+    """The engine's cache_bytes, on `gpu` where the engine's answer depends on it (vLLM's kernels decide its block size)."""
+    more: dict[str, Any] = {"gpu": gpu} if "gpu" in inspect.signature(engine.cache_bytes).parameters else {}
+    return engine.cache_bytes(model, settings, tokens, requests, encoder_tokens, prompt_tokens, **more)

@@ -12,7 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 from planner.cache import CachePart, LayerBytes, architecture_bytes
-from planner.engines.base import Engine
+from planner.engines.base import Engine, allocated
+from planner.hardware import Gpu
 from planner.model import Model
 from planner.units import ceil_div, format_bytes
 
@@ -24,7 +25,7 @@ TEXTS = {
     "latent_replicated": "the latent is kept whole on each of {ranks} ranks, {layers} layers",
     "expanded": "latents are cached as expanded heads on {layers} layers",
     "widths": "heads are stored in another width on {layers} layers",
-    "windows_full": "window layers are kept in full on {layers} layers",
+    "windows_full": "window layers hold all of the request's positions on {layers} layers",
     "windows_more": "window layers hold up to {positions:,} positions instead of {window:,} on {layers} layers",
     "windows_less": "window layers hold {positions:,} positions instead of {window:,} on {layers} layers",
     "blocks": "whole blocks: {positions:,} positions a request instead of {tokens:,}",
@@ -35,7 +36,8 @@ TEXTS = {
     "stages": "{layers} layers are on other pipeline stages, or share their pages",
     "index": "index keys are stored in the engine's own format on {layers} layers",
     "states": "recurrent states: the engine's slots and layout on {layers} layers",
-    "cross": "encoder positions in whole blocks on {layers} layers",
+    "cross": "encoder positions as the engine counts them on {layers} layers",
+    "layout": "the engine's own layout of compressed caches on {layers} layers",
     "draft": "the draft model's cache",
     "padding": "padding of the pool",
 }
@@ -65,7 +67,13 @@ class _Step:
 
 
 def difference(
-    model: Model, engine: Engine, settings: Any, tokens: int, requests: int = 1, encoder_tokens: int = 0
+    model: Model,
+    engine: Engine,
+    settings: Any,
+    tokens: int,
+    requests: int = 1,
+    encoder_tokens: int = 0,
+    gpu: str | Gpu | None = None,
 ) -> tuple[Reason, ...]:
     """The reasons that lead from the architecture's bytes to the engine's on its fullest rank, the largest first.
 
@@ -75,14 +83,16 @@ def difference(
     """
     settings = engine.Settings() if settings is None else settings
     plain = architecture_bytes(model, tokens, requests, encoder_tokens=encoder_tokens).layers
-    cache = engine.cache_bytes(model, settings, tokens, requests, encoder_tokens)
+    cache = allocated(model, engine, settings, tokens, requests, gpu, encoder_tokens)
+    # vLLM's replicas are servers of their own: the requests asked about are those of one.
+    replicas = 1 if engine.name == "vllm" else getattr(settings, "data_parallel_size", 1)
     # llama.cpp counts the cells of all sequences together; the reasons speak of one request.
     share = requests if engine.name == "llama.cpp" else 1
     theirs = {layer.index: _of_one_request(layer, share) for layer in cache.layers}
     found: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     for layer in plain:
         other = theirs.pop(layer.index, LayerBytes(layer.index, layer.kind, ()))
-        for code, size, values in _layer(model, layer, other, settings, tokens, requests):
+        for code, size, values in _layer(model, layer, other, settings, tokens, requests, replicas):
             found.setdefault(code, []).append((size, values))
     for layer in theirs.values():
         for part in layer.parts:
@@ -100,7 +110,7 @@ def _of_one_request(layer: LayerBytes, share: int) -> LayerBytes:
 
 
 def _layer(
-    model: Model, plain: LayerBytes, other: LayerBytes, settings: Any, tokens: int, requests: int
+    model: Model, plain: LayerBytes, other: LayerBytes, settings: Any, tokens: int, requests: int, replicas: int
 ) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """What changes a layer's bytes, part by part."""
     ours, theirs = _by_role(plain), _by_role(other)
@@ -122,7 +132,10 @@ def _layer(
         if end != size:
             yield ("stages" if before else "cross"), end - int(size), {}
         return
-    for step in _steps(before[0], after[0], size, settings, tokens, requests):
+    if before[0].kind == "compressed":
+        yield "layout", end - int(size), {}
+        return
+    for step in _steps(before[0], after[0], size, settings, tokens, requests, replicas):
         yield step.code, int(step.after) - int(size), step.values
         size = step.after
     yield "dtype", end - int(size), {"dtype": _dtype(settings, model)}
@@ -146,10 +159,9 @@ def _dtype(settings: Any, model: Model) -> str:
 
 
 def _steps(
-    before: CachePart, after: CachePart, size: Fraction, settings: Any, tokens: int, requests: int
+    before: CachePart, after: CachePart, size: Fraction, settings: Any, tokens: int, requests: int, replicas: int
 ) -> Iterator[_Step]:
     """Replicas, ranks, repeated heads, widths, then positions."""
-    replicas = getattr(settings, "data_parallel_size", 1)
     if replicas > 1:
         size = size * ceil_div(requests, replicas) / requests
         yield _Step("replicas", size, {"replicas": replicas})

@@ -99,6 +99,10 @@ def cache_bytes(
     return setup_bytes(setup, tokens, requests, encoder_tokens)
 
 
+#: vLLM's own words for kinds that the rest of the planner calls otherwise.
+_KINDS = {"mla": "latent", "mamba": "state", "sliding_mla": "sliding"}
+
+
 def setup_bytes(setup: Setup, tokens: int, requests: int, encoder_tokens: int = 0) -> CacheBytes:
     """`cache_bytes` of a model that is already laid out."""
     capacity, kinds = setup.capacity, [layer.kind for layer in setup.facts.layers]
@@ -114,7 +118,7 @@ def setup_bytes(setup: Setup, tokens: int, requests: int, encoder_tokens: int = 
                 size = blocks * spec.page_bytes
                 parts.setdefault(member.layer, []).append(
                     CachePart(
-                        kind=spec.kind, positions=blocks * spec.block_size // requests, window=spec.window,
+                        kind=_KINDS.get(spec.kind, spec.kind), positions=blocks * spec.block_size // requests, window=spec.window,
                         k_dim=spec.widths[0] if spec.widths else None, v_dim=spec.widths[1] if len(spec.widths) == 2 else None,
                         heads=spec.heads, bytes=size, storage_bytes=size,
                     )

@@ -50,6 +50,12 @@ def group(layout: Layout, rules: Rules, disable_hybrid: bool) -> tuple[Group, ..
         return _packed(placed)
     if rules.hybrid == "layers":
         placed = tuple(p for p in placed if p.spec.kind != "mamba")
+        if not placed:
+            raise EngineRefusal(
+                "this vLLM version keeps the states of a model without attention outside its block pool, where the planner"
+                " has no rule for them; newer versions hold them in the pool",
+                engine="vllm",
+            )
     if disable_hybrid or rules.hybrid == "layers":
         placed = tuple(_as_full(p, layout.block_size) for p in placed)
     if len({p.spec.merges for p in placed}) == 1:

@@ -12,7 +12,7 @@ from typing import Any
 
 from planner.cache import MAX_COUNT, CacheBytes, CachePart, architecture_bytes, check_count
 from planner.engines import tgi, vllm
-from planner.engines.base import Engine
+from planner.engines.base import Engine, allocated
 from planner.engines.vllm_capacity import blocks_of
 from planner.engines.vllm_setup import Setup, prepare
 from planner.hardware import Gpu
@@ -128,21 +128,6 @@ class _Held:
         """Positions that the architecture keeps of each layer's windows."""
         plain = architecture_bytes(self.model, self.tokens, encoder_tokens=self.encoder_tokens)
         return {x.index: [p.positions for p in x.parts if p.window is not None] for x in plain.layers}
-
-
-def allocated(
-    model: Model,
-    engine: Engine,
-    settings: Any,
-    tokens: int,
-    requests: int,
-    gpu: str | Gpu | None = None,
-    encoder_tokens: int = 0,
-) -> CacheBytes:
-    """The engine's cache_bytes, on `gpu` where the engine's answer depends on it."""
-    if engine.name == "vllm":
-        return vllm.cache_bytes(model, settings, tokens, requests, encoder_tokens, gpu=gpu)
-    return engine.cache_bytes(model, settings, tokens, requests, encoder_tokens)
 
 
 def _bytes_of(cache: CacheBytes, kind: str) -> int:

@@ -15,8 +15,9 @@ from model_configs import catalogue
 from planner import cli
 from planner.cache import architecture_bytes
 from planner.engines import ENGINES
+from planner.engines.base import allocated
 from planner.engines.explain import TEXTS
-from planner.engines.waste import allocated, shared_prefix_saving, waste
+from planner.engines.waste import shared_prefix_saving, waste
 from planner.errors import PlannerError
 from planner.hardware import gpu
 from ui import charts, engine_answer, engine_dtypes, engine_fields, i18n, side_by_side, waterfall
@@ -215,6 +216,15 @@ def test_settings_come_from_the_link_and_what_cannot_is_said(open_page: OpenPage
     assert "tensor" in message
     (message,) = faults(open_page(engine="ghost"))
     assert "ghost" in message
+    (message,) = faults(open_page(engine="vllm", kv="int2"))
+    assert "int2" in message
+    assert total(open_page(engine="vllm", kv="fp8")) == "5.00 GiB"
+
+
+def test_llama_cpps_default_type_is_no_choice_for_others(open_page: OpenPage) -> None:
+    page = open_page(engine="llama.cpp")
+    page.selectbox(key="engine").set_value("vllm").run()
+    assert page.selectbox(key="vllm.kv_cache_dtype").value == "auto"
 
 
 def test_an_unset_switch_is_the_engines_default(open_page: OpenPage) -> None:
@@ -245,6 +255,8 @@ def test_a_word_means_settings_that_mean_the_word(option: str) -> None:
     for word in ("bfloat16", "float16", "float32", "fp8", "int8", "int4", "int2"):
         values = engine_dtypes.settings_for(option, word)
         if values is None or (option == "tgi" and word != "fp8"):  # 16 bits are TGI's default
+            continue
+        if word == "float16" and "cache_type_k" in values:  # and f16 is llama.cpp's
             continue
         settings = engine_fields.engine_of(option).Settings(**values)
         assert engine_dtypes.word_of(option, settings.model_dump()) == word
@@ -348,9 +360,9 @@ def test_the_line_gives_the_pages_figure(open_page: OpenPage, name: str) -> None
 
 
 @pytest.mark.parametrize("card", ["l4", "a100", "b200"])
-def test_vllms_line_says_what_the_card_decides(card: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Block sizes and batches by the GPU's memory and generation are written out where they move the figure."""
-    different = 0
+def test_vllms_line_gives_the_figure_on_each_card(card: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Block sizes and batches follow the GPU's memory and generation, in the shell as on the page."""
+    compared = 0
     for entry in catalogue.entries()[::5]:
         model, load = from_catalogue(entry.id), Workload(20_000, 2, None, gpu(card), card)
         choice = _choice("vllm")
@@ -358,11 +370,10 @@ def test_vllms_line_says_what_the_card_decides(card: str, capsys: pytest.Capture
         found = engine_answer.ask(model, choice, plain, load.gpu)
         if not isinstance(found, engine_answer.Answer):
             continue
-        line, same = shell.line(model, entry.id, load, 0, choice)
-        cli.main([*shlex.split(line)[3:], "--json"])
-        assert (json.loads(capsys.readouterr().out)["kv_cache_bytes"] == found.cache.total_bytes) == same, entry.id
-        different += not same
-    assert different <= 1  # models whose kernels differ from card to card
+        cli.main([*shlex.split(shell.line(model, entry.id, load, 0, choice))[3:], "--json"])
+        assert json.loads(capsys.readouterr().out)["kv_cache_bytes"] == found.cache.total_bytes, entry.id
+        compared += 1
+    assert compared >= 25
 
 
 # The figures
