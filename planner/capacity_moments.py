@@ -6,10 +6,13 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from planner.workload import Workload
+
+# numpy is loaded where lengths vary, and not with the package.
+if TYPE_CHECKING:
+    import numpy as np
 
 #: Requests that a population is made of, and the seed that a plan draws it with.
 POPULATION = 1 << 16
@@ -35,6 +38,8 @@ def population(work: Workload, context: int, seed: int = SEED) -> Population:
     held = prompt + t at step t = 0 .. output - 1 (the prompt while it is read), plus draft positions. Errors: InputError where
     no length was said.
     """
+    import numpy as np
+
     rng = np.random.default_rng(seed)
     prompts, outputs = (np.asarray(values, dtype=np.int64) for values in work.drawn(lambda n: rng.random(n).tolist(), POPULATION))
     prompts = np.minimum(prompts, max(0, context - 1))
@@ -75,12 +80,16 @@ class Spread:
 
 def costs(lengths: tuple[int, ...], cost: Callable[[int], int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The units of each length, each distinct length asked for once."""
+    import numpy as np
+
     values, places = np.unique(np.asarray(lengths, dtype=np.int64), return_inverse=True)
     return np.array([cost(int(value)) for value in values], dtype=np.int64)[places.reshape(-1)]
 
 
 def spread(lengths: tuple[int, ...], longest: int, cost: Callable[[int], int], common: int) -> Spread:
     """The moments of cost(length) - common over these lengths."""
+    import numpy as np
+
     units = np.maximum(costs(lengths, cost) - common, 0).astype(np.float64)
     mean, deviation = float(units.mean()), float(units.std())
     skewness = float(((units - mean) ** 3).mean() / deviation**3) if deviation else 0.0

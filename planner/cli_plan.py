@@ -16,7 +16,6 @@ from planner.engines.base import EngineSettings
 from planner.errors import EngineRefusal, InputError, shown
 from planner.model import Model
 from planner.plan_report import plan_cost, plan_data, plan_text
-from planner.simulate import Simulation, simulate
 from planner.units import parse_bytes
 from planner.workload import Workload
 from planner.workload_lengths import Lengths
@@ -73,9 +72,10 @@ def run(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Mode
         work = Workload(prompt_tokens=arguments.max_model_len)
     found = plan(model, arguments.engine, settings, arguments.gpu, arguments.gpus, work, given)
     price = None if arguments.price is None else plan_cost(found, arguments.price)
-    simulation: Simulation | None = None
-    notes: tuple[str, ...] = ()
+    simulation, notes = None, tuple[str, ...]()
     if work is not None and work.varies:
+        from planner.simulate import simulate  # with numpy, which nothing else here needs
+
         try:
             simulation = simulate(found, seed=arguments.seed, progress=_progress("simulating"))
         except EngineRefusal as refusal:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.capacity_cost import Cost, cost
 from planner.capacity_plan import Advice, Plan
 from planner.errors import InputError
 from planner.latency import latency
 from planner.report import SCHEMA_VERSION, model_data
-from planner.simulate import Simulation
 from planner.units import ceil_div, format_bytes
 from planner.workload import Workload
+
+if TYPE_CHECKING:
+    from planner.simulate import Simulation
 
 
 def plan_data(plan: Plan, simulation: Simulation | None = None, cost: Cost | None = None) -> dict[str, Any]:

@@ -445,7 +445,7 @@ def test_the_cross_part_is_apart(config: Config, tokens: int, other: int, encode
 @LAWS
 @given(
     plain(), st.integers(1, 2000), st.integers(0, 300), REQUESTS,
-    st.sampled_from([("quanto", 4), ("quanto", 2), ("quanto", 8), ("hqq", 4), ("fp8", 8)]),
+    st.sampled_from([("quanto", 4), ("quanto", 2), ("hqq", 8), ("hqq", 4), ("fp8", 8)]),
 )  # fmt: skip
 def test_quantized_takes_less(config: Config, prompt: int, new: int, requests: int, how: tuple[str, int]) -> None:
     """A quantized cache of heads of a usual width takes less than the model's own dtype, and not less than its bits."""
