@@ -142,3 +142,13 @@ def test_readme_commands_run(capsys: pytest.CaptureFixture[str]) -> None:
         status, out, err = run(capsys, *shlex.split(command))
         assert (status in (0, 1), err) == (True, ""), command
         assert out
+
+
+def test_readme_python_runs() -> None:
+    """The README's Python does what its comments say."""
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert code
+    names: dict[str, Any] = {}
+    exec(code[1], names)
+    assert names["cache"].total_bytes == 10_737_418_240
+    assert names["plan"].verdict == "fits"
