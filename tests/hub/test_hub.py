@@ -119,7 +119,7 @@ class TestErrors:
         begun = time.monotonic()
         with pytest.raises(errors.RateLimited) as caught:
             fetch("org/model", endpoint=server.url)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
         assert words in caught.value.message
         if "999" not in header:
             assert caught.value.fields["retry_after_s"] == seconds
@@ -271,7 +271,7 @@ class TestDeadline:
         begun = time.monotonic()
         with pytest.raises(errors.Unavailable, match=r"in time|within 0\.5 s"):
             Hub(server.url, deadline_s=0.5).config("org/model")
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 9
 
     def test_a_slow_name_lookup_ends_at_the_deadline(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """socket timeouts do not cover getaddrinfo, the deadline does."""
@@ -285,7 +285,7 @@ class TestDeadline:
         begun = time.monotonic()
         with pytest.raises(errors.Unavailable, match=r"within 0\.5 s"):
             Hub("http://hub.invalid", deadline_s=0.5).config("org/model")
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 9
         released.set()
 
 
