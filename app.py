@@ -15,6 +15,7 @@ st.set_page_config(page_title=t("app.title"), page_icon=str(ICON), layout="wide"
 st.navigation(
     [
         st.Page("ui/plan.py", title=t("nav.plan"), icon=":material/calculate:", url_path="plan", default=True),
+        st.Page("ui/capacity.py", title=t("capacity.nav"), icon=":material/memory:", url_path="capacity"),
         st.Page("ui/method.py", title=t("nav.method"), icon=":material/functions:", url_path="method"),
     ],
     position="top",

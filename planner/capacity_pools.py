@@ -107,8 +107,7 @@ class PooledAllocation(Typical):
         super().__init__()
         self.name, self.model, self.settings = name, model, settings
         self.engine: Any = {"sglang": sglang, "tensorrt-llm": tensorrt_llm, "tgi": tgi}[name]
-        # An amount of memory is no card with rules of its own.
-        self.gpu = gpu.id if gpu.vendor else None
+        self.gpu = gpu
         caches = [cache for layer in model.layers_for(name) for cache in layer.caches]
         self.states = any(isinstance(cache, State) for cache in caches)
         # SGLang keeps encoder positions in the same rows, in front of the text.

@@ -107,7 +107,7 @@ PLANNER = [pair for pair in modules("planner") if pair[0] != "planner"]
 def test_planner_imports_only_downwards(name: str, path: Path) -> None:
     """Each module of planner imports only what lies below it, and none imports the package's public face.
 
-    Source: DESIGN section 3, "Imports go one way".
+    Source: CONTRIBUTING.md, "Imports go one way".
     """
     for imported in imports(path):
         if top(imported) != "planner":

@@ -419,7 +419,7 @@ def test_the_architecture_is_the_dynamic_cache(
 ) -> None:
     """In the model's own dtype the architecture's figure is transformers' dynamic cache, layer by layer.
 
-    Source: DESIGN rule, and the cache tensors of real generation that both are held to elsewhere.
+    Source: the cache tensors of real generation that both are held to elsewhere.
     """
     model = read(config)
     ours = architecture_bytes(model, tokens, requests, encoder_tokens=encoder, prompt_tokens=prompt)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 import model_configs
 import planner
 from planner.engines import llama_cpp, llama_cpp_ollama
+from planner.engines.llama_cpp_command import command
 from planner.errors import EngineRefusal, InputError
 from planner.model import Model
 from planner.units import GIB, MIB
@@ -112,6 +115,31 @@ def test_launch_commands() -> None:
     assert commands["ollama"].startswith("OLLAMA_CONTEXT_LENGTH=4096 OLLAMA_NUM_PARALLEL=2 OLLAMA_KV_CACHE_TYPE=q8_0")
     assert "n_ctx=8192, flash_attn=True, type_k=8, type_v=8" in commands["library"]
     assert planner.engine("llama.cpp") is llama_cpp
+    assert commands["server"].endswith(" -ngl 99 --split-mode layer")
+    assert commands["cli"].endswith(" -ngl 99 --split-mode layer")
+    assert "n_gpu_layers=-1" in commands["library"]
+
+
+def test_launch_command_splits_over_the_cards() -> None:
+    """Several cards are named by their shares of memory: 24,074 and 12,029 MiB are what PyTorch has of a 4090 and a 3060."""
+    model = model_configs.read(LLAMA_8B)
+    big, small = planner.hardware.gpu("4090"), planner.hardware.gpu("3060")
+    server, library = llama_cpp.Settings(front_end="server", n_ctx=512), llama_cpp.Settings()
+    words = "llama-server -m model.gguf -c 512 -ngl 99 --split-mode layer"
+    named = replace(model, name="model")
+    assert command(named, server) == command(named, server, [big]) == words
+    assert command(named, server, [big, big]) == f"{words} --tensor-split 1,1"
+    assert command(named, server, [big, small]) == f"{words} --tensor-split 24074,12029"
+    assert "n_gpu_layers=-1, tensor_split=[24074, 12029]" in command(named, library, [big, small])
+    assert "'it'\"'\"'s x.gguf'" in command(replace(model, name="it's x"), server)
+
+
+@pytest.mark.parametrize(("layers", "number"), [(98, 99), (99, 999)])
+def test_all_layers_and_the_output_go_to_the_gpu(layers: int, number: int) -> None:
+    """99 takes 98 layers and the output; a model with more of them needs a larger number."""
+    model = model_configs.read(LLAMA_8B)
+    deep = replace(model, layers=(model.layers[0],) * layers, engine_layers={})
+    assert f"-ngl {number} " in command(deep, llama_cpp.Settings(front_end="server"))
 
 
 MODELS = [model_configs.read(GOLDEN["gguf"][name]["metadata"]) for name in GOLDEN["gguf"]]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -131,3 +134,61 @@ def test_results_name_every_layer(name: str) -> None:
     cache = engine.cache_bytes(MODELS["llama-3.1-8b"], engine.Settings(**values), 100)
     assert [layer.index for layer in cache.layers] == list(range(32))
     assert cache.rule is not None
+
+
+ODD = "a b/it's; $(rm x) `y` \"z\" & #é"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        (
+            "sglang", {"tp_size": 2, "attention_backend": "a; b", "disable_radix_cache": True},
+            ["python", "-m", "sglang.launch_server", "--model-path", ODD, "--tensor-parallel-size", "2", "--attention-backend",
+             "a; b", "--disable-radix-cache"],
+        ),
+        ("tensorrt-llm", {"tp_size": 2, "max_seq_len": 5}, ["trtllm-serve", ODD, "--tp_size", "2", "--max_seq_len", "5"]),
+        (
+            "tgi", {"num_shard": 2, "attention": "paged"},
+            ["ATTENTION=paged", "text-generation-launcher", "--model-id", ODD, "--num-shard", "2"],
+        ),
+        ("vllm", {"tensor_parallel_size": 2}, ["vllm", "serve", ODD, "--tensor-parallel-size", "2"]),
+    ],
+)  # fmt: skip
+def test_a_shell_reads_the_command_as_it_was_meant(name: str, values: dict[str, Any], words: list[str]) -> None:
+    """A model's name stays one word and is never run, whatever characters it has."""
+    engine: Any = planner.engine(name)
+    model = replace(MODELS["llama-3.1-8b"], name=ODD)
+    assert shlex.split(engine.launch_command(model, engine.Settings(**values))) == words
+
+
+def test_what_trtllm_serve_has_no_flag_for_is_in_its_yaml() -> None:
+    engine: Any = planner.engine("tensorrt-llm")
+    values = {"enable_attention_dp": True, "kv_cache_dtype": "fp8", "tokens_per_block": 64, "max_attention_window": [128, 4096]}
+    file, command = engine.launch_command(replace(MODELS["llama-3.1-8b"], name=ODD), engine.Settings(**values)).split("\nEND\n")
+    head, body = file.split("\n", 1)
+    assert head == "cat > options.yaml <<'END'"
+    assert yaml.safe_load(body) == {
+        "enable_attention_dp": True,
+        "kv_cache_config": {"dtype": "fp8", "tokens_per_block": 64, "max_attention_window": [128, 4096]},
+    }
+    assert shlex.split(command) == ["trtllm-serve", ODD, "--extra_llm_api_options", "options.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "known", "missing"),
+    [
+        # (80 - 1) x 0.9 - 75; 80 - 85 - 1 - 1; 80 - 87 - 0.1 x 80
+        ("sglang", {"mem_fraction_static": 0.9}, {"weights": 75 * GIB, "non-torch": GIB}, -3.9),
+        ("tensorrt-llm", {}, {"weights": 85 * GIB, "non-torch": GIB, "activations": GIB}, -7.0),
+        ("tgi", {}, {"weights": 85 * GIB, "non-torch": GIB, "activations": GIB}, -15.0),
+    ],
+)
+def test_a_plan_tells_the_whole_shortfall(
+    name: str, settings: dict[str, Any], known: dict[str, int], missing: float
+) -> None:
+    """The shortfall is what the budget lacks and the 16 GiB of a request of 131,072 tokens besides."""
+    plan = planner.plan(MODELS["llama-3.1-8b"], engine=name, gpu="80 GiB", settings=settings, given=known)
+    assert plan.kv_bytes / GIB == pytest.approx(missing, abs=1e-6)
+    assert plan.headroom_bytes / GIB == pytest.approx(missing - 16, abs=0.001)
+    assert (plan.verdict, plan.max_requests) == ("does_not_fit", 0)

@@ -11,6 +11,7 @@ import model_configs
 import planner
 from planner.engines import sglang
 from planner.engines.versions import rules_at, version_key
+from planner.hardware import gpu as find_gpu
 from planner.model import Model
 from planner.units import GIB
 from validation import coverage_logs
@@ -242,3 +243,31 @@ def test_what_does_not_fit_says_so() -> None:
     solved = sglang.pool(model, sglang.Settings(context_length=-1), GIB)
     assert solved.fits
     assert solved.max_model_len == GIB // 131072
+
+
+def test_a_budget_below_zero_is_what_is_missing() -> None:
+    """100 bytes free before, 40 after weights, a fraction of 0.5: 40 - 50 are -10; nothing fits into that."""
+    model, settings = described("llama-3.1-8b"), sglang.Settings(mem_fraction_static=0.5)
+    assert sglang.kv_budget_bytes(model, settings, 100, 40) == -10
+    assert sglang.kv_budget_bytes(model, settings, 101, 40) == -11  # -10.5: supplies round down
+    assert sglang.kv_budget_bytes(model, settings, 100, 80, reserved_bytes=5) == 25
+    pool = sglang.pool(model, settings, -10)
+    assert (pool.fits, pool.tokens, pool.max_concurrency) == (False, 0, 0.0)
+
+
+def test_shortfall_of_a_model_whose_weights_fill_the_card() -> None:
+    """Free 77.58 GiB of an H100 x (1 - 0.172) are 64.24; less 74.37 of weights -10.13; less 5.66 of cache -15.80."""
+    plan = planner.plan(model_configs.read("Qwen/Qwen3-Next-80B-A3B-Instruct"), engine="sglang", gpu="h100", gpus=2)
+    assert plan.verdict == "does_not_fit"
+    assert plan.headroom_bytes / GIB == pytest.approx(-15.8, abs=0.3)
+    assert plan.headroom_low < plan.headroom_bytes < plan.headroom_high < -14 * GIB
+    assert plan.max_requests == 0
+
+
+@pytest.mark.parametrize(("card", "concurrency"), [("96 GiB", 0.7619), ("200 GiB", 0.6095)])
+def test_an_amount_of_memory_has_defaults_of_its_size(card: str, concurrency: float) -> None:
+    """From 160 GiB on a prefill chunk is 16,384 tokens instead of 8,192, and the window pool keeps two chunks."""
+    model, settings = described("gemma-4-e4b"), sglang.Settings(context_length=32768)
+    pool = sglang.pool(model, settings, 2 * GIB, gpu=find_gpu(card))
+    assert pool.max_concurrency == pytest.approx(concurrency, abs=0.0001)
+    assert pool == sglang.pool(model, settings, 2 * GIB, gpu=card)

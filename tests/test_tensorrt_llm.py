@@ -184,3 +184,22 @@ def test_settings_and_command() -> None:
     assert not small.fits
     assert "cut down" in small.warnings[0]
     assert tensorrt_llm.pool(model, Settings(max_seq_len=-1), GIB).max_model_len == 8192
+
+
+def test_a_budget_below_zero_is_what_is_missing() -> None:
+    """The fraction is taken of what is left: of nothing there is none, and what is missing is missing whole."""
+    assert tensorrt_llm.available_bytes(100, 90, 40, 5) == -25
+    assert tensorrt_llm.kv_budget_bytes(Settings(), -25) == -25
+    assert tensorrt_llm.kv_budget_bytes(Settings(max_gpu_total_bytes=50), -25) == -25
+    assert tensorrt_llm.kv_budget_bytes(Settings(), 25) == 22
+    pool = tensorrt_llm.pool(described("llama-3.1-8b"), Settings(), -25)
+    assert (pool.fits, pool.num_blocks, pool.tokens) == (False, 0, 0)
+
+
+def test_a_card_itself_or_an_amount_of_memory() -> None:
+    """40 GiB of 131,072 bytes a token are 327,680 tokens, whatever the card is called."""
+    model = described("llama-3.1-8b")
+    for card in ("96 GiB", planner.hardware.gpu("96 GiB"), planner.hardware.gpu("h100"), None):
+        assert tensorrt_llm.pool(model, None, 40 * GIB, gpu=card).tokens == 327_680
+    with pytest.raises(planner.EngineRefusal, match="NVIDIA cards alone"):
+        tensorrt_llm.pool(model, None, 40 * GIB, gpu=planner.hardware.gpu("mi300x"))

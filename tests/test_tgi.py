@@ -116,3 +116,23 @@ def test_dtypes_prefill_and_command() -> None:
     vision = {"model_type": "mllama", "text_config": text}
     found = tgi.cache_bytes(model_configs.read(vision), None, tokens=10, encoder_tokens=100)
     assert "outside the pool" in found.warnings[0]
+
+
+def test_a_budget_below_zero_is_what_is_missing() -> None:
+    """5 of 100 free and a tenth kept are 5 missing; memory that is already missing is not scaled by the tenth."""
+    assert tgi.kv_budget_bytes(Settings(), 500, 10000) == -500
+    assert tgi.kv_budget_bytes(Settings(version="2.4.0"), -1000, 10000) == -1000
+    assert tgi.kv_budget_bytes(Settings(version="1.0.0", cuda_memory_fraction=0.5), 2000, 10000) == -3000
+    # The blocks of a warm-up that ran are there.
+    assert tgi.kv_budget_bytes(Settings(), 500, 10000, 7) == 7
+    pool = tgi.pool(described("llama-3.1-8b"), None, -500)
+    assert (pool.fits, pool.num_blocks, pool.max_concurrency) == (False, 0, 0.0)
+
+
+def test_a_card_itself_or_an_amount_of_memory() -> None:
+    """40 GiB of 131,072 bytes a token are 327,680 blocks of one token; an old card's own backend has blocks of 256."""
+    model = described("llama-3.1-8b")
+    for card in ("96 GiB", planner.hardware.gpu("96 GiB"), planner.hardware.gpu("h100"), None):
+        assert tgi.pool(model, None, 40 * GIB, gpu=card).num_blocks == 327_680
+    with pytest.raises(planner.InputError, match="no accelerator is called"):
+        tgi.pool(model, None, GIB, gpu="h1000")

@@ -1,4 +1,4 @@
-"""The whole truth sets, where they are: what the issue of correctness promises, measured and printed at each run."""
+"""The whole truth sets, where they are: what the product promises, measured and printed at each run."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from planner.cache import CacheBytes
 from planner.errors import InputError, shown
 from planner.hardware import Gpu
+from planner.hardware import gpu as find_gpu
 from planner.model import Model
 
 
@@ -76,6 +77,11 @@ class Engine(Protocol):
         encoder_tokens: int = 0,
         prompt_tokens: int | None = None,
     ) -> CacheBytes: ...
+
+
+def card_of(gpu: str | Gpu | None) -> Gpu | None:
+    """The accelerator itself, or of a name or an amount of memory; None where none is said. Errors: InputError for the name."""
+    return gpu if isinstance(gpu, Gpu) else find_gpu(gpu) if gpu else None
 
 
 def allocated(

@@ -6,19 +6,20 @@ its inputs is reproduced (tests/golden/sglang_trtllm_tgi.yaml).
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from planner.cache import CacheBytes, CachePart, check_count
-from planner.engines.base import EngineSettings, Pool
+from planner.engines.base import EngineSettings, Pool, card_of
 from planner.engines.costs import check_budget, largest, layer_bytes
 from planner.engines.sglang_budget import kv_budget_bytes, max_running_requests, mem_fraction_static, req_to_token_bytes
 from planner.engines.sglang_cells import NAME, Setup, costs, resolve
 from planner.engines.sglang_pools import draft_row_bytes, size, slots_per_request, stage_layers, window_need
 from planner.engines.versions import newer_than_known, rules_at, table
-from planner.hardware import gpu as find_gpu
+from planner.hardware import Gpu
 from planner.layers import Cross
 from planner.model import Model
 from planner.units import ceil_div, round_up
@@ -92,9 +93,9 @@ class Settings(EngineSettings):
         return {cls.SPELLINGS.get(key, key): value for key, value in values.items()}
 
 
-def _setup(model: Model, settings: Settings | None, gpu: str | None) -> Setup:
+def _setup(model: Model, settings: Settings | None, gpu: str | Gpu | None) -> Setup:
     settings = settings or Settings()
-    return resolve(model, settings, rules_at(NAME, settings.version), find_gpu(gpu) if gpu else None)
+    return resolve(model, settings, rules_at(NAME, settings.version), card_of(gpu))
 
 
 def cache_bytes(
@@ -150,7 +151,7 @@ def _ranks(setup: Setup) -> str:
     return f"one of {setup.attention_tp} ranks" if setup.attention_tp > 1 else "on one rank"
 
 
-def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, gpu: str | None = None) -> Pool:
+def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, gpu: str | Gpu | None = None) -> Pool:
     """What SGLang makes of a budget (see `kv_budget_bytes`): tokens, window tokens, state slots, requests at once.
 
     tokens = floor(budget / cell) in whole pages, the least of all pipeline stages; with window pools
@@ -158,7 +159,8 @@ def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, 
 
     tokens is the `max_total_num_tokens` that is printed. details: k_bytes and v_bytes as printed, padding rows included;
     swa_tokens, mamba_slots and their bytes; max_running_requests; req_to_token_bytes and draft_bytes, outside the budget.
-    fits: a request of context_length fits. Errors: InputError, EngineRefusal.
+    fits: a request of context_length fits; a budget below 0 holds nothing. gpu: the card or its name, whose memory decides the
+    defaults; without it those of an unknown card. Errors: InputError, EngineRefusal.
 
     Source: model_executor/pool_configurator.py, mem_cache/kv_cache_configurator.py; versions in planner/data/sglang.yaml.
     """
@@ -167,14 +169,14 @@ def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, 
 
 
 def launch_command(model: Model, settings: Settings | None = None) -> str:
-    """The shell command with every setting that differs from its default."""
+    """The shell command with every setting that differs from its default, each word quoted where the shell needs it."""
     settings = settings or Settings()
-    words = ["python -m sglang.launch_server", f"--model-path {model.name}"]
+    words = ["python", "-m", "sglang.launch_server", "--model-path", model.name]
     for key, value in settings.model_dump(exclude_defaults=True).items():
         if key in ("version", "speculative_draft_layers", "speculative_draft_model") or value in (None, -1, False):
             continue
         flag = "--" + key.replace("_", "-")
-        words.append(flag if value is True else f"{flag} {value}")
+        words += [flag] if value is True else [flag, str(value)]
     if settings.speculative_draft_model is not None:
-        words.append(f"--speculative-draft-model-path {settings.speculative_draft_model.name}")
-    return " ".join(words)
+        words += ["--speculative-draft-model-path", settings.speculative_draft_model.name]
+    return shlex.join(words)

@@ -5,6 +5,7 @@ Source: server_args.py of 0.2.15 to 0.5.15, arg_groups/memory_hook.py and mem_ca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -131,19 +132,19 @@ def kv_budget_bytes(
     gpu_memory_bytes: int | None = None,
     reserved_bytes: int = 0,
 ) -> int:
-    """Bytes for the KV pool and the state pool together.
+    """Bytes for the KV pool and the state pool together; below 0 by what is missing where nothing is left.
 
     budget = free after loading - free before loading x (1 - mem_fraction_static) - reserved
 
     free_before_bytes: free memory once the CUDA context and NCCL are up, before weights; not the card's capacity, so what
     other processes hold is not charged to the fraction. free_after_bytes: after loading, the least of all ranks.
     gpu_memory_bytes: the card, for the fraction's default (default: free_before_bytes). reserved_bytes: a multimodal
-    feature cache. 0 where nothing is left; SGLang then refuses to start.
+    feature cache. At 0 and below SGLang refuses to start.
 
     Source: mem_cache/kv_cache_configurator.py of 0.5.23; a Llama-3.1-8B start on an 80 GB card: 63.72 - 78.81 x 0.12 GiB.
     """
     fraction = mem_fraction_static(model, settings, gpu_memory_bytes or free_before_bytes)
-    return max(0, int(free_after_bytes - free_before_bytes * (1 - fraction) - reserved_bytes))
+    return math.floor(free_after_bytes - free_before_bytes * (1 - fraction) - reserved_bytes)
 
 
 def max_running_requests(settings: Settings, tokens: int, context: int) -> int:

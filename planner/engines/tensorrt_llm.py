@@ -6,17 +6,19 @@ inputs is reproduced (tests/golden/sglang_trtllm_tgi.yaml).
 
 from __future__ import annotations
 
+import math
+import shlex
 from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from planner.cache import CacheBytes, CachePart, check_count
-from planner.engines.base import EngineSettings, Pool
+from planner.engines.base import EngineSettings, Pool, card_of
 from planner.engines.costs import check_budget, largest, layer_bytes
 from planner.engines.tensorrt_llm_pools import NAME, Setup, blocks_of, cross_too_short, layer_rows, pool_of, resolve, stage_layers
 from planner.engines.versions import newer_than_known, rules_at, table
-from planner.hardware import gpu as find_gpu
+from planner.hardware import Gpu
 from planner.layers import Cross
 from planner.model import Model
 
@@ -69,9 +71,9 @@ class Settings(EngineSettings):
         return {cls.SPELLINGS.get(key, key): value for key, value in values.items()}
 
 
-def _setup(model: Model, settings: Settings | None, gpu: str | None) -> Setup:
+def _setup(model: Model, settings: Settings | None, gpu: str | Gpu | None) -> Setup:
     settings = settings or Settings()
-    return resolve(model, settings, rules_at(NAME, settings.version), find_gpu(gpu) if gpu else None)
+    return resolve(model, settings, rules_at(NAME, settings.version), card_of(gpu))
 
 
 def cache_bytes(
@@ -117,7 +119,7 @@ def cache_bytes(
     return CacheBytes(tuple(held), tokens, requests, encoder_tokens, tuple(warnings), rule)
 
 
-def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, gpu: str | None = None) -> Pool:
+def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, gpu: str | Gpu | None = None) -> Pool:
     """What TensorRT-LLM makes of a budget (see `kv_budget_bytes`).
 
     tokens = floor((budget - state slots) / bytes per token), the least of all ranks and of max_tokens
@@ -126,6 +128,7 @@ def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, 
 
     Several windows: a pool each, of equal shares (before 1.2 by window x bytes). Encoder-decoder: the budget is shared by
     cross_kv_cache_fraction. Names are the log's: num_blocks "primary pool", tokens "max tokens in paged KV cache".
+    A budget below 0 holds nothing. gpu: the card or its name; cards that cannot run the cache are refused.
     Errors: InputError, EngineRefusal. Source: kvCacheManager.cpp, resource_manager.py; planner/data/tensorrt_llm.yaml.
     """
     return pool_of(_setup(model, settings, gpu), check_budget(budget_bytes))
@@ -134,41 +137,46 @@ def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, 
 def available_bytes(total_bytes: int, peak_torch_bytes: int, peak_other_bytes: int, trial_cache_bytes: int) -> int:
     """What the PyTorch backend's trial run leaves: total - peak of torch - peak of all else + the trial's own cache.
 
+    Below 0 by what is missing where nothing is left.
+
     Source: tensorrt_llm/_torch/pyexecutor/_util.py.
     """
-    return max(0, total_bytes - peak_torch_bytes - peak_other_bytes + trial_cache_bytes)
+    return total_bytes - peak_torch_bytes - peak_other_bytes + trial_cache_bytes
 
 
 def kv_budget_bytes(settings: Settings, available_bytes: int) -> int:
     """Bytes for the cache: available x free_gpu_memory_fraction, at most max_gpu_total_bytes where that is given.
 
     available_bytes: in the C++ engines what cudaMemGetInfo calls free after weights, execution context, runtime and decoder
-    buffers; in the PyTorch backend see `available_bytes`. The fraction is of what is left, not of the card.
+    buffers; in the PyTorch backend see `available_bytes`. The fraction is of what is left, not of the card. Below 0
+    nothing is left to take a fraction of, and the budget is what is missing.
 
     Source: kvCacheManager.cpp, _util.py; Qwen1.5-7B on an A100 40GB: 0.9 x 21.89 GiB are 631 blocks.
     """
-    budget = int(available_bytes * settings.free_gpu_memory_fraction)
+    if available_bytes < 0:
+        return available_bytes
+    budget = math.floor(available_bytes * settings.free_gpu_memory_fraction)
     return min(budget, settings.max_gpu_total_bytes) if settings.max_gpu_total_bytes else budget
 
 
 def launch_command(model: Model, settings: Settings | None = None) -> str:
-    """The shell command, with a YAML of the settings that have no flag of their own."""
+    """The shell command, quoted where it needs it, with a YAML of the settings that have no flag of their own."""
     settings = settings or Settings()
     flags = {"tensor_parallel_size": "--tp_size", "pipeline_parallel_size": "--pp_size", "max_seq_len": "--max_seq_len",
              "max_batch_size": "--max_batch_size", "free_gpu_memory_fraction": "--kv_cache_free_gpu_memory_fraction",
              "backend": "--backend"}  # fmt: skip
-    words, cache, rest = [f"trtllm-serve {model.name}"], {}, {}
+    words, cache, rest = ["trtllm-serve", model.name], {}, {}
     for key, value in settings.model_dump(exclude_defaults=True).items():
         if key == "version" or value in (None, -1):
             continue
         if key in flags:
-            words.append(f"{flags[key]} {value}")
+            words += [flags[key], str(value)]
         elif key in ("enable_attention_dp", "max_input_len", "dtype"):
             rest[key] = value
         elif key not in ("max_draft_len", "num_nextn_predict_layers"):
             cache["dtype" if key == "kv_cache_dtype" else key] = value
     if not cache and not rest and not settings.num_nextn_predict_layers:
-        return " ".join(words)
+        return shlex.join(words)
     lines = [_line(key, value) for key, value in rest.items()]
     if settings.num_nextn_predict_layers:
         layers = f"  num_nextn_predict_layers: {settings.num_nextn_predict_layers}"
@@ -176,7 +184,7 @@ def launch_command(model: Model, settings: Settings | None = None) -> str:
     if cache:
         lines += ["kv_cache_config:", *(f"  {_line(key, value)}" for key, value in cache.items())]
     body = "\n".join(lines)
-    return f"cat > options.yaml <<'END'\n{body}\nEND\n{' '.join(words)} --extra_llm_api_options options.yaml"
+    return f"cat > options.yaml <<'END'\n{body}\nEND\n{shlex.join(words)} --extra_llm_api_options options.yaml"
 
 
 def _line(key: str, value: object) -> str:

@@ -6,6 +6,8 @@ Rules of 0.9.4 to 3.3.7, by version in planner/data/tgi.yaml.
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -14,12 +16,11 @@ from pydantic import Field, model_validator
 
 from planner.cache import CacheBytes, check_count
 from planner.dtypes import StorageFormat
-from planner.engines.base import EngineSettings, Pool, PoolGroup
+from planner.engines.base import EngineSettings, Pool, PoolGroup, card_of
 from planner.engines.costs import LayerCost, check_budget, divide, generation, layer_bytes, owned, refuse_kind
 from planner.engines.versions import newer_than_known, rules_at, table
 from planner.errors import EngineRefusal
 from planner.hardware import Gpu
-from planner.hardware import gpu as find_gpu
 from planner.layers import Cross, Full, Latent, Layer
 from planner.model import Model
 from planner.units import ceil_div
@@ -161,16 +162,17 @@ def _request_blocks(setup: _Setup, tokens: int) -> int:
     return ceil_div(held if setup.window is None else min(held, setup.window), setup.block_size)
 
 
-def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, gpu: str | None = None) -> Pool:
+def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, gpu: str | Gpu | None = None) -> Pool:
     """What TGI makes of a budget (see `kv_budget_bytes`).
 
     num_blocks = floor(budget / bytes of a block); tokens = num_blocks x block_size, the router's "max batch total tokens"
     requests at once = floor((num_blocks - 1) / blocks of one request); block 0 is kept for health checks
 
-    max_model_len: max_total_tokens as given, else the least of the pool and the model's limit. Errors: EngineRefusal.
+    max_model_len: max_total_tokens as given, else the least of the pool and the model's limit. A budget below 0 holds nothing.
+    gpu: the card or its name, which decides the attention backend and so the block size. Errors: InputError, EngineRefusal.
     Source: models/flash_causal_lm.py, backends/v3/src/block_allocator.rs.
     """
-    setup = _setup(model, settings, find_gpu(gpu) if gpu else None)
+    setup = _setup(model, settings, card_of(gpu))
     size = setup.block_size * sum(cost.row_bytes for cost in setup.costs)
     if not size:
         raise EngineRefusal(f"{model.name} keeps nothing that grows with the request: TGI sizes no pool", engine=name)
@@ -206,21 +208,24 @@ def _groups(setup: _Setup) -> tuple[PoolGroup, ...]:
 
 
 def kv_budget_bytes(settings: Settings, free_bytes: int, total_bytes: int, warmup_cache_bytes: int = 0) -> int:
-    """Bytes for the pool on one shard, from the memory that is free at the peak of the warm-up prefill.
+    """Bytes for the pool on one shard, from the memory that is free at the warm-up prefill's peak; below 0 by what is missing.
 
     up to 2.4: (free - (1 - f) x total) x W + warm-up cache; from 3.0: free - (1 - f x W) x total + warm-up cache
 
     f: --cuda-memory-fraction. W: 1.0, 0.95, 0.93 or 0.9 by version, room for the CUDA graphs that are captured afterwards.
-    warmup_cache_bytes: blocks of the largest prefill batch, which the warm-up allocated. The router takes the least of all
-    shards. Source: utils/import_utils.py and flash_causal_lm.py of each tag; planner/data/tgi.yaml.
+    What is missing is not scaled by W. warmup_cache_bytes: blocks of the largest prefill batch, which the warm-up allocated;
+    where it did, TGI starts with these blocks at least. The router takes the least of all shards.
+
+    Source: utils/import_utils.py and flash_causal_lm.py of each tag; planner/data/tgi.yaml.
     """
     rules = rules_at(name, settings.version)
-    fraction, keep = settings.cuda_memory_fraction, rules["keep"]
+    fraction, keep = settings.cuda_memory_fraction, float(rules["keep"])
     if rules["of"] == "total":
         left = free_bytes - (1 - fraction * keep) * total_bytes
     else:
-        left = (free_bytes - (1 - fraction) * total_bytes) * keep
-    return max(0, int(left)) + warmup_cache_bytes
+        left = free_bytes - (1 - fraction) * total_bytes
+        left *= keep if left > 0 else 1
+    return max(0, math.floor(left)) + warmup_cache_bytes if warmup_cache_bytes else math.floor(left)
 
 
 def prefill_tokens(settings: Settings) -> int | None:
@@ -242,13 +247,12 @@ def fallback_total_tokens(settings: Settings) -> int:
 
 
 def launch_command(model: Model, settings: Settings | None = None) -> str:
-    """The shell command with every setting that differs from its default."""
+    """The shell command with every setting that differs from its default, each word quoted where the shell needs it."""
     settings = settings or Settings()
-    words = ["text-generation-launcher", f"--model-id {model.name}"]
+    words = ["text-generation-launcher", "--model-id", model.name]
     for key, value in settings.model_dump(exclude_defaults=True).items():
         if key in ("version", "attention") or value in (None, -1):
             continue
-        words.append(f"--{key.replace('_', '-')} {value}")
-    if settings.attention != "auto":
-        words.insert(0, f"ATTENTION={settings.attention}")
-    return " ".join(words)
+        words += [f"--{key.replace('_', '-')}", str(value)]
+    before = f"ATTENTION={shlex.quote(settings.attention)} " if settings.attention != "auto" else ""
+    return before + shlex.join(words)
