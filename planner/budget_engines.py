@@ -161,7 +161,7 @@ def tensorrt_llm_plan(case: Case) -> Plan:
 
     def kv(sizes: Mapping[str, int]) -> int:
         left = _left(sizes)
-        return tensorrt_llm.kv_budget_bytes(settings, left) if left > 0 else left
+        return tensorrt_llm.kv_budget_bytes(settings, left)
 
     why = f"1 - free_gpu_memory_fraction ({settings.free_gpu_memory_fraction:g}) of what is left"
     return Plan(tuple(found), kv, outside="kept free", outside_source=why)

@@ -124,7 +124,9 @@ def evaluate(deployment: Deployment, solve: bool = True) -> Plan:
     largest = work.max_requests(length, context)
     low, high = (work.max_requests(length, context, end) for end in ("low", "high")) if solve else (largest, largest)
     pool, warnings = _pool(deployment, checked)
-    command = engine(deployment.engine).launch_command(deployment.model, checked.settings)  # type: ignore[attr-defined]
+    known: Any = engine(deployment.engine)
+    more = {"cards": tuple(card.gpu for card in checked.cards)} if deployment.engine == "llama.cpp" else {}
+    command = known.launch_command(deployment.model, checked.settings, **more)
     return Plan(
         model=deployment.model, engine=deployment.engine, settings=checked.settings, gpu=deployment.gpu, gpus=deployment.gpus,
         tensor_parallel_size=deployment.tensor, pipeline_parallel_size=deployment.pipeline, replicas=deployment.replicas,
@@ -145,9 +147,8 @@ def _pool(deployment: Deployment, checked: Checked) -> tuple[Pool | None, tuple[
     if name == "transformers":
         return None, ()
     known: Any = engine(name)
-    card: Any = gpu if name in ("vllm", "llama.cpp") else gpu.id if gpu.vendor else None
     try:
-        pool: Pool = known.pool(deployment.model, checked.settings, budget_bytes=budget, gpu=card)
+        pool: Pool = known.pool(deployment.model, checked.settings, budget_bytes=budget, gpu=gpu)
     except EngineRefusal:
         return None, ()
     said = ["does not fit", "not one block fits"]

@@ -130,3 +130,11 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], words: tuple[
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert why in err
+
+
+def test_several_cards_are_named_to_llama_server(capsys: pytest.CaptureFixture[str]) -> None:
+    """Layers are split by the cards' usable memory: a 4090 has 24,074 of its MiB left and a 3060 12,029."""
+    line = "plan google/gemma-3-4b-it --engine llama.cpp --gpu 1x4090+1x3060 --max-model-len 8192"
+    main([*line.split(), "--json"])
+    command = json.loads(capsys.readouterr().out)["command"]
+    assert "--split-mode layer --tensor-split 24074,12029" in command

@@ -7,6 +7,8 @@ Held to llama.cpp's own allocations of real GGUF files (docs/COVERAGE.md). Other
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from planner.cache import check_count
 from planner.engines import llama_cpp_ollama as ollama
 from planner.engines.base import Pool, PoolGroup
@@ -208,6 +210,6 @@ def _pool(model: Model, settings: Settings, asked: LlamaCppBytes, fit: Fit, budg
     )  # fmt: skip
 
 
-def launch_command(model: Model, settings: Settings | None = None) -> str:
-    """The command (or the Python) that starts llama.cpp with these settings."""
-    return command(model, settings or Settings())
+def launch_command(model: Model, settings: Settings | None = None, cards: Sequence[Gpu] = ()) -> str:
+    """The command (or the Python) that starts llama.cpp with these settings, its layers split over `cards` by their memory."""
+    return command(model, settings or Settings(), cards)
