@@ -111,15 +111,3 @@ def least(holds: Callable[[int], bool], start: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def most(holds: Callable[[int], bool], limit: int) -> int:
-    """The largest count from 0 to `limit` that holds, where all smaller ones do too."""
-    low, high = 0, 1
-    while high <= limit and holds(high):
-        low, high = high, high * 2
-    high = min(high, limit + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from planner.budget import Budget, budget
-from planner.capacity_demand import CONTEXT_WORDS, Allocation, Demand, most, with_context
+from planner.capacity_demand import CONTEXT_WORDS, Allocation, Demand, with_context
 from planner.capacity_deploy import RUNNING, Deployment, changed
 from planner.capacity_layers import layer_parts, weights_by_card
 from planner.capacity_moments import population
@@ -18,6 +18,7 @@ from planner.engines.versions import rules_at
 from planner.errors import EngineRefusal, InputError
 from planner.hardware import Gpu
 from planner.layers import State
+from planner.search import most
 from planner.units import ceil_div
 
 #: Requests beyond which memory is said not to limit them.

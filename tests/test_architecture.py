@@ -18,7 +18,7 @@ MOST_LINES = 400
 #: marked as one room. A module that is not named here belongs to the line of its package, else the test says so.
 ORDER: tuple[tuple[str, ...], ...] = (
     ("errors", "version"),
-    ("units",),
+    ("units", "search"),
     ("dtypes",),
     ("layers",),
     ("weights",),

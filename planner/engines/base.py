@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from planner.cache import CacheBytes
 from planner.errors import InputError, shown
@@ -19,6 +19,14 @@ class EngineSettings(BaseModel):
     """An engine's settings under its own flag names. Unknown names and values of a wrong type are InputError."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
+
+    #: Other spellings of a setting that the engine, or another engine's users, know it by.
+    SPELLINGS: ClassVar[dict[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_spelling(cls, values: dict[str, object]) -> dict[str, object]:
+        return {cls.SPELLINGS.get(key, key): value for key, value in values.items()}
 
     def __init__(self, **values: Any) -> None:
         try:

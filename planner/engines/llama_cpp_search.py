@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from planner.search import most
+
 Need = Callable[[int, int], int]
 """(n_ctx, n_seq_max) -> bytes. It never shrinks when either grows at the other's share."""
 
@@ -27,24 +29,12 @@ def search(need: Need, budget: int, n_ctx: int, sequences: int, per_slot: bool) 
     """By doubling and halving over whole steps of 256 cells a slot (of all slots together where they share the cells)."""
     step = STEP * (sequences if per_slot else 1)
     grows = need(_MOST_CELLS // step * step, sequences) > need(step, sequences)
-    largest = _largest(lambda steps: need(steps * step, sequences) <= budget, _MOST_CELLS // step) * step if grows else 0
+    largest = most(lambda steps: need(steps * step, sequences) <= budget, _MOST_CELLS // step) * step if grows else 0
     # One step more, past which windows no longer grow. Compressed pools grow in jumps; a jump is no block's usual cost.
     after = max(largest, step)
     marginal = (need(after + step, sequences) - need(after, sequences)) * STEP // step if grows else 0
     if largest:
         marginal = min(marginal, budget * STEP // largest)
     share = n_ctx // sequences if per_slot else n_ctx
-    slots = _largest(lambda count: need(share * count, count) <= budget, _MOST_SLOTS)
+    slots = most(lambda count: need(share * count, count) <= budget, _MOST_SLOTS)
     return Fit(largest, slots, marginal, grows)
-
-
-def _largest(holds: Callable[[int], bool], most: int) -> int:
-    """The largest count up to `most` that holds, 0 if not even 1 does; what holds for a count holds for smaller ones."""
-    low, high = 0, 1
-    while high <= most and holds(high):
-        low, high = high, high * 2
-    high = min(high, most + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low

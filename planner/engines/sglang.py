@@ -10,7 +10,7 @@ import shlex
 from dataclasses import replace
 from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from planner.cache import CacheBytes, CachePart, check_count
 from planner.engines.base import EngineSettings, Pool, card_of
@@ -86,11 +86,6 @@ class Settings(EngineSettings):
         "max_model_len": "context_length", "mamba_scheduler_strategy": "mamba_radix_cache_strategy",
         "nsa_prefill_backend": "dsa_prefill_backend", "nsa_decode_backend": "dsa_decode_backend",
     }  # fmt: skip
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_spelling(cls, values: dict[str, object]) -> dict[str, object]:
-        return {cls.SPELLINGS.get(key, key): value for key, value in values.items()}
 
 
 def _setup(model: Model, settings: Settings | None, gpu: str | Gpu | None) -> Setup:

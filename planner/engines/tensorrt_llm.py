@@ -11,7 +11,7 @@ import shlex
 from dataclasses import replace
 from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from planner.cache import CacheBytes, CachePart, check_count
 from planner.engines.base import EngineSettings, Pool, card_of
@@ -64,11 +64,6 @@ class Settings(EngineSettings):
         "tp_size": "tensor_parallel_size", "pp_size": "pipeline_parallel_size", "max_model_len": "max_seq_len",
         "kv_cache_free_gpu_memory_fraction": "free_gpu_memory_fraction",
     }  # fmt: skip
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_spelling(cls, values: dict[str, object]) -> dict[str, object]:
-        return {cls.SPELLINGS.get(key, key): value for key, value in values.items()}
 
 
 def _setup(model: Model, settings: Settings | None, gpu: str | Gpu | None) -> Setup:

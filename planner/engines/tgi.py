@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from planner.cache import CacheBytes, check_count
 from planner.dtypes import StorageFormat
@@ -51,11 +51,6 @@ class Settings(EngineSettings):
     speculate: int = Field(default=0, ge=0)
 
     SPELLINGS: ClassVar[dict[str, str]] = {"tensor_parallel_size": "num_shard", "max_model_len": "max_total_tokens"}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_spelling(cls, values: dict[str, object]) -> dict[str, object]:
-        return {cls.SPELLINGS.get(key, key): value for key, value in values.items()}
 
 
 @dataclass(frozen=True)
