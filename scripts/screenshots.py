@@ -27,7 +27,7 @@ DESKTOP: ViewportSize = {"width": 1440, "height": 1000}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 UNKNOWN = '{"model_type": "made_up", "num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512, "kv_magic": 3}'
 
-#: name: (query, width, colour scheme, pasted config or None)
+#: name: (query with the page where it is not the first, width, colour scheme, pasted config or None)
 SCENES: dict[str, tuple[dict[str, object], ViewportSize, Literal["light", "dark"], str | None]] = {
     "plan": ({}, DESKTOP, "light", None),
     "plan-dark": ({"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "requests": 8}, DESKTOP, "dark", None),
@@ -46,13 +46,19 @@ SCENES: dict[str, tuple[dict[str, object], ViewportSize, Literal["light", "dark"
     "engine-phone": ({"model": "openai/gpt-oss-120b", "engine": "llama.cpp", "requests": 4, "gpu": "h100"}, PHONE, "light", None),
     "engine-refused": ({"model": "openai/whisper-large-v3", "engine": "sglang", "tokens": 448}, DESKTOP, "light", None),
     "error": ({"tokens": "many", "gpu": "banana"}, DESKTOP, "light", UNKNOWN),
+    "capacity": (
+        {"page": "capacity", "model": "meta-llama/Llama-3.3-70B-Instruct", "gpus": 4, "load": 64, "price": 2.5}, DESKTOP, "light",
+        None,
+    ),
+    "capacity-short": ({"page": "capacity", "model": "deepseek-ai/DeepSeek-V3", "node": "8xh100"}, DESKTOP, "dark", None),
+    "capacity-phone": ({"page": "capacity", "server": "sglang"}, PHONE, "light", None),
     "deep": ({"model": "meta-llama/Llama-3.1-405B", "requests": 4}, DESKTOP, "light", None),
 }  # fmt: skip
 
 #: Streamlit scrolls inside this element, not in the window.
 HEIGHT = "document.querySelector('[data-testid=\"stMain\"]').scrollHeight"
 #: What the documents show; the others are for looking at.
-SHOWN = ("plan", "plan-dark", "plan-phone", "hybrid", "engine", "engine-phone", "error")
+SHOWN = ("plan", "plan-dark", "plan-phone", "hybrid", "engine", "engine-phone", "capacity", "error")
 
 
 def free_port() -> int:
@@ -112,7 +118,8 @@ def main() -> None:
             query, size, scheme, pasted = SCENES[name]
             context = browser.new_context(viewport=size, color_scheme=scheme, device_scale_factor=1.5 if size is PHONE else 1)
             page = context.new_page()
-            page.goto(f"{address}/?{urlencode(query)}")
+            link = dict(query)
+            page.goto(f"{address}/{link.pop('page', '')}?{urlencode(link)}")
             settle(page)
             if pasted:
                 page.get_by_text("config.json", exact=True).click()

@@ -34,7 +34,7 @@ def line(model: Model, argument: str, workload: Workload, encoder_tokens: int, c
     if workload.kv_cache_dtype:
         words.append(f"--kv-cache-dtype {workload.kv_cache_dtype}")
     if choice.settings is not None:
-        words += _settings(choice.engine.name, choice.settings.model_dump(exclude_defaults=True))
+        words += settings_words(choice.engine.name, choice.settings.model_dump(exclude_defaults=True))
     if encoder_tokens:
         words.append(f"--encoder-tokens {encoder_tokens}")
     if model.assumption:
@@ -44,7 +44,7 @@ def line(model: Model, argument: str, workload: Workload, encoder_tokens: int, c
     return " ".join(words)
 
 
-def _settings(engine: str, given: dict[str, Any]) -> list[str]:
+def settings_words(engine: str, given: dict[str, Any]) -> list[str]:
     """Settings as flags: the common ones by their own, any other by name."""
     words = []
     version = given.pop("version", None)

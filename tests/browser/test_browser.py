@@ -249,3 +249,17 @@ def test_the_method_page_opens(page: Watched) -> None:
     page.page.get_by_text("Method", exact=True).first.click()
     page.page.get_by_text("How each kind of cache is counted").wait_for(timeout=15_000)
     page.nothing_wrong()
+
+
+def test_the_capacity_page_opens_and_an_advice_is_applied(page: Watched) -> None:
+    page.open()
+    page.page.get_by_text("Capacity", exact=True).first.click()
+    page.page.get_by_text("Starts. 16 requests of 8,192 tokens").first.wait_for(timeout=30_000)
+    page.page.locator(".st-key-load input").fill("100")
+    page.page.keyboard.press("Enter")
+    page.page.get_by_text("Starts, and does not hold 100 requests").first.wait_for(timeout=30_000)
+    page.page.locator(".st-key-apply_1_kv_dtype").get_by_role("button").click(timeout=30_000)
+    page.page.get_by_text("Starts. 100 requests of 8,192 tokens").first.wait_for(timeout=30_000)
+    page.page.locator(".js-plotly-plot .main-svg").nth(2).wait_for(timeout=30_000)
+    page.page.wait_for_url("**/capacity?*kv_cache_dtype=fp8*")
+    page.nothing_wrong()

@@ -1,0 +1,90 @@
+"""The Capacity page: does the model start on these GPUs, how many requests, how long a context, and what to change."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from planner.capacity_plan import Plan
+from planner.errors import EngineRefusal, PlannerError
+from ui import (
+    capacity_ask,
+    capacity_command,
+    capacity_inputs,
+    capacity_parts,
+    capacity_time,
+    engine_input,
+    link,
+    messages,
+)
+from ui.capacity_inputs import Asked
+from ui.engine_fields import LABELS
+from ui.i18n import t
+
+
+def answered(asked: Asked) -> Plan | None:
+    """The plan; None where it is refused, which has been said then with the splits that are not."""
+    try:
+        return capacity_ask.answer(asked)
+    except PlannerError as problem:
+        _refused(problem, t("capacity.refused", engine=LABELS[asked.option]))
+        if not isinstance(problem, EngineRefusal):
+            return None
+    with messages.guarded():
+        options = capacity_ask.legal_splits(asked)
+        if options:
+            capacity_parts.splits(options, None)
+    return None
+
+
+def _refused(problem: PlannerError, title: str) -> None:
+    """What the engine does not take is a warning, what cannot be asked an error."""
+    body = messages.plain(messages.sentence(problem.message))
+    if isinstance(problem, EngineRefusal):
+        st.warning(body, icon=":material/block:", title=title)
+    else:
+        st.error(body, icon=":material/error:", title=t("error.title"))
+
+
+def show(plan: Plan, asked: Asked) -> None:
+    """Everything below the inputs, each part on its own: where one fails, the others stand."""
+    with messages.guarded():
+        capacity_parts.verdict(plan, asked)
+    with messages.guarded():
+        capacity_parts.tiles(plan)
+    with messages.guarded():
+        capacity_parts.notes(plan)
+    with messages.guarded():
+        capacity_parts.memory(plan)
+    later = st.container()
+    with messages.guarded():
+        capacity_parts.curve(plan, asked)
+    if plan.gpus > 1 and not asked.node.mixed:
+        with messages.guarded():
+            capacity_parts.splits(capacity_ask.splits(asked, plan), plan)
+    with messages.guarded():
+        capacity_time.show(plan, asked.price)
+    with messages.guarded():
+        capacity_command.show(plan, asked)
+    with later, messages.guarded():  # last, because each change is planned again
+        capacity_parts.advice(plan, asked)
+
+
+link.remember((*capacity_inputs.IN_LINK, *capacity_inputs.SHARED, *engine_input.link_keys()))
+capacity_inputs.prepare()
+st.title(t("capacity.title"), anchor=False)
+st.markdown(t("capacity.lead"))
+
+with st.container(border=True):
+    notices = st.container()
+    asked = capacity_inputs.ask()
+with notices:
+    messages.ignored(link.ignored())
+
+if asked is None:
+    st.caption(t("answer.waiting"))
+    st.stop()
+
+with messages.guarded():
+    found = answered(asked)
+    if found is not None:
+        show(found, asked)

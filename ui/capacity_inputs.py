@@ -1,0 +1,206 @@
+"""What the Capacity page asks for: the model, its engine, the GPUs, and what they are to hold.
+
+Model and engine settings are the Plan page's own inputs, so both pages speak of the same ones; the rest has keys of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model_configs import catalogue
+from planner import hardware
+from planner.capacity_deploy import MOST_GPUS, changed
+from planner.capacity_weights import GGUF_BITS, as_gguf
+from planner.engines.base import EngineSettings
+from planner.errors import PlannerError
+from planner.hardware import Node
+from planner.model import Model
+from planner.workload import Workload
+from ui import engine_input, inputs, messages, model_input
+from ui.engine_fields import ARCHITECTURE, LABELS, OPTIONS, key
+from ui.i18n import t
+from ui.link import bind
+
+DEFAULT_MODEL = "meta-llama/Llama-3.1-8B"
+DEFAULT_GPU = "h100-sxm"
+DEFAULT_REQUESTS, DEFAULT_PROMPT, DEFAULT_OUTPUT = 16, 7_168, 1_024
+ENGINES = tuple(option for option in OPTIONS if option != ARCHITECTURE)
+MAX_PRICE = 1_000_000.0
+#: How weights are stored when nothing is said: as the checkpoint has them.
+AS_IS = "checkpoint"
+#: Link parameters of this page alone; each is the key of the input that it fills.
+IN_LINK = ("server", "node", "gpus", "load", "prompt", "output", "fill", "price", "gguf")
+SHARED = ("model", "hub", "revision", "encoder")
+#: The link's word for the model that is the Plan page's default.
+OTHER_DEFAULT = "default"
+_FRONT_END = key("llama.cpp", "front_end")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A whole question. node: the GPUs, and `node_argument` how a shell names them; gpus: 1 where the node has several.
+
+    argument: how a shell names the model; gguf: the storage of its weights, empty for the checkpoint's own.
+    """
+
+    model: Model
+    argument: str
+    option: str
+    settings: EngineSettings
+    node: Node
+    node_argument: str
+    gpus: int
+    workload: Workload
+    price: float | None = None
+    gguf: str = ""
+
+    @property
+    def engine(self) -> str:
+        return engine_input.engine_of(self.option).name
+
+
+def prepare() -> None:
+    """Defaults of inputs that the Plan page draws with others, where neither a link nor a person has said anything."""
+    state, link = st.session_state, st.session_state.link
+    if "model" not in state and "model" not in st.query_params and not link.get("hub"):
+        ids = {entry.id for entry in catalogue.entries()}
+        asked = (st.query_params.get(OTHER_DEFAULT), link.get("model"), DEFAULT_MODEL)
+        state.model = next((name for name in asked if name in ids), model_input.DEFAULT_MODEL)
+    elif "model" in state and "capacity_seen" not in state:
+        state.model = state.model  # a model that came with the Plan page's link would go with it otherwise
+    state.capacity_seen = True
+    if _FRONT_END not in state and _FRONT_END not in link:
+        state[_FRONT_END] = "server"
+
+
+def _keep_in_link() -> None:
+    """The Plan page's default model under a name of its own: a default is left out of a link, and this page opens on another."""
+    if st.session_state.get("model") == model_input.DEFAULT_MODEL:
+        st.query_params[OTHER_DEFAULT] = model_input.DEFAULT_MODEL
+    elif OTHER_DEFAULT in st.query_params:
+        del st.query_params[OTHER_DEFAULT]
+
+
+def ask() -> Asked | None:
+    """Draw the inputs. None where something is missing or wrong, which has been said then."""
+    chosen = model_input.choose()
+    _keep_in_link()
+    grid = st.grid(4, min_column_width=150)
+    gpu_slot, count_slot = grid.container(), grid.container()
+    option = grid.selectbox(
+        t("capacity.engine"), ENGINES, index=ENGINES.index("vllm"), key="server", bind="query-params",
+        help=t("capacity.engine.help"),
+    )  # fmt: skip
+    option = option or "vllm"
+    version = engine_input.choose_version(option, grid)
+    wanted = _workload(st.grid(4, min_column_width=150))
+    choice = engine_input.choose_settings(option, version)
+    more = st.grid(4, min_column_width=150)
+    gguf = _gguf(more) if option in ("llama.cpp", "ollama") else ""
+    price = more.number_input(
+        t("capacity.price"), 0.0, MAX_PRICE, None, step=0.1, key="price", bind=bind("price"), help=t("capacity.price.help"),
+        placeholder=t("capacity.price.none"),
+    )  # fmt: skip
+    encoder = inputs.encoder_positions(chosen.model)
+    with gpu_slot:
+        found = _node()
+    with count_slot:
+        gpus = _count(found[0] if found else None)
+    if choice.problem is not None:
+        messages.error(choice.problem, t("error.settings", engine=LABELS[option]))
+    if chosen.model is None or choice.settings is None or found is None:
+        return None
+    try:
+        settings = _settings(option, choice.settings)
+        workload = replace(wanted(), encoder_tokens=encoder)
+        model = as_gguf(chosen.model, gguf) if gguf else chosen.model
+    except PlannerError as problem:
+        messages.error(problem)
+        return None
+    return Asked(model, chosen.argument, option, settings, *found, gpus, workload, price, gguf)
+
+
+def _settings(option: str, settings: EngineSettings) -> EngineSettings:
+    """llama.cpp is started by whatever the input says, also where that is its own default."""
+    said = settings.model_fields_set
+    if option == "llama.cpp" and "front_end" not in said:
+        made: EngineSettings = changed(settings, front_end=getattr(settings, "front_end", "server"))
+        return made
+    return settings
+
+
+def _workload(grid: DeltaGenerator) -> Any:
+    """Requests and their lengths; a function, because what is wrong with them is told where the question is put."""
+    requests = grid.number_input(
+        t("capacity.requests"), 1, inputs.MAX_REQUESTS, DEFAULT_REQUESTS, step=1, key="load", bind=bind("load"),
+        help=t("capacity.requests.help"),
+    )  # fmt: skip
+    full = bool(st.session_state.get("fill", st.session_state.link.get("fill", "") == "true"))
+    prompt = grid.number_input(
+        t("capacity.prompt"), 0, inputs.MAX_TOKENS, DEFAULT_PROMPT, step=1_024, key="prompt", bind=bind("prompt"),
+        help=t("capacity.prompt.help"), disabled=full,
+    )  # fmt: skip
+    output = grid.number_input(
+        t("capacity.output"), 0, inputs.MAX_TOKENS, DEFAULT_OUTPUT, step=256, key="output", bind=bind("output"),
+        help=t("capacity.output.help"), disabled=full,
+    )  # fmt: skip
+    with grid.container(vertical_alignment="bottom", height="stretch"):
+        full = st.toggle(t("capacity.fill"), key="fill", bind="query-params", help=t("capacity.fill.help"))
+
+    def made() -> Workload:
+        if full:
+            return Workload(requests=int(requests or 1))
+        return Workload(int(prompt or 0), int(output or 0), int(requests or 1))
+
+    return made
+
+
+def _gguf(grid: DeltaGenerator) -> str:
+    kinds = (AS_IS, *GGUF_BITS)
+    kind = grid.selectbox(t("capacity.gguf"), kinds, key="gguf", bind="query-params", help=t("capacity.gguf.help"))
+    return "" if kind in (None, AS_IS) else str(kind)
+
+
+def _node() -> tuple[Node, str] | None:
+    """The GPUs and how a shell names them; a message where they are not known."""
+    names = [gpu.name for gpu in hardware.gpus()]
+    text = st.selectbox(
+        t("capacity.node"), names, index=names.index(hardware.gpu(DEFAULT_GPU).name), key="node", bind="query-params",
+        accept_new_options=True, on_change=_name_node, help=t("capacity.node.help"),
+    )  # fmt: skip
+    try:
+        return named(str(text))
+    except PlannerError as problem:
+        messages.error(problem, t("error.gpu"))
+        return None
+
+
+def named(text: str) -> tuple[Node, str]:
+    """The GPUs of a display name, or of what `hardware.node` knows. Errors: InputError."""
+    card = next((gpu for gpu in hardware.gpus() if gpu.name == text), None)
+    if card is not None:
+        return Node((card,), card.name, card.source), card.id
+    node = hardware.node(text[:100])
+    if len(node.gpus) == 1:
+        only = node.gpus[0]
+        return node, text.replace(" ", "") if only.id == "custom" else text.strip() if node.instances else only.id
+    return node, text.strip()
+
+
+def _name_node() -> None:
+    st.session_state.node = inputs.gpu_name(str(st.session_state.node))
+
+
+def _count(node: Node | None) -> int:
+    """How many GPUs; a node of several says so itself."""
+    if node is not None and len(node.gpus) > 1:
+        st.text_input(t("capacity.gpus"), f"{len(node.gpus)}", disabled=True, help=t("capacity.gpus.node"))
+        return 1
+    value = st.number_input(
+        t("capacity.gpus"), 1, MOST_GPUS, 1, step=1, key="gpus", bind=bind("gpus"), help=t("capacity.gpus.help")
+    )
+    return int(value or 1)

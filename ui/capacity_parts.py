@@ -1,0 +1,192 @@
+"""The parts of the Capacity page's answer: the verdict, its figures, where the memory goes, and what else would be possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from planner.capacity import Option
+from planner.capacity_plan import Plan
+from planner.plan_report import plan_data, verdict_line
+from ui import capacity_apply, capacity_ask, capacity_charts, charts, messages
+from ui import format as fmt
+from ui.capacity_inputs import Asked
+from ui.i18n import t
+
+
+def verdict(plan: Plan, asked: Asked) -> None:
+    """The shell's own first line, and how sure it is."""
+    text = messages.plain(verdict_line(plan_data(plan)))
+    if plan.fits and plan.certain:
+        st.success(f"**{text}**", icon=":material/check_circle:")
+    elif plan.fits:
+        st.warning(f"**{text}**  \n{_range(plan)}", icon=":material/check_circle:")
+    else:
+        more = "" if plan.certain else f"  \n{_range(plan)}"
+        box = st.warning if plan.max_requests else st.error
+        box(f"**{text}**{more}", icon=":material/cancel:")
+    split = " × ".join(
+        f"{name} {count}"
+        for name, count in (
+            ("TP", plan.tensor_parallel_size), ("PP", plan.pipeline_parallel_size), ("DP", plan.replicas),
+        )
+        if count > 1
+    )  # fmt: skip
+    cards = " + ".join(f"{share.count} × {share.gpu}" for share in plan.per_gpu)
+    words = (plan.model.name, cards, plan.engine if asked.option == plan.engine else asked.option, split)
+    st.caption(messages.plain(" · ".join(word for word in words if word)))
+
+
+def _range(plan: Plan) -> str:
+    return t("capacity.uncertain", low=_signed(plan.headroom_low), high=_signed(plan.headroom_high))
+
+
+def _signed(count: int) -> str:
+    return t("capacity.short", size=fmt.size(-count)) if count < 0 else t("capacity.free", size=fmt.size(count))
+
+
+def tiles(plan: Plan) -> None:
+    """Most requests, longest context, what is free, and the cache."""
+    grid = st.grid(4, min_column_width=150)
+    length, requests = f"{plan.length:,}", f"{plan.requests:,}"
+    if plan.max_requests is None:
+        grid.metric(t("capacity.most"), t("capacity.no_limit"), border=True, height="stretch", help=t("capacity.most.none"))
+    else:
+        low, high = plan.max_requests_low or 0, plan.max_requests_high
+        span = t("capacity.range", low=f"{low:,}", high=f"{high:,}") if high is not None and low != high else None
+        grid.metric(
+            t("capacity.most"), f"{plan.max_requests:,}", span, delta_color="off", delta_arrow="off", border=True,
+            height="stretch", help=t("capacity.most.help", length=length),
+        )  # fmt: skip
+    grid.metric(
+        t("capacity.longest"), f"{plan.max_context:,}" if plan.max_context else t("capacity.none"), border=True, height="stretch",
+        help=t("capacity.longest.help", requests=requests),
+    )  # fmt: skip
+    label = "capacity.headroom.free" if plan.headroom_bytes >= 0 else "capacity.headroom.short"
+    grid.metric(
+        t(label), fmt.size(abs(plan.headroom_bytes)), _room(plan) if plan.headroom_low != plan.headroom_high else None,
+        delta_color="off", delta_arrow="off", border=True, height="stretch",
+        help=t("capacity.headroom.help", exact=fmt.exact(abs(plan.headroom_bytes))),
+    )  # fmt: skip
+    grid.metric(
+        t("capacity.need"), fmt.size(plan.need_bytes), t("capacity.need.of", size=fmt.size(max(0, plan.kv_bytes))),
+        delta_color="off", delta_arrow="off", border=True, height="stretch",
+        help=t("capacity.need.help", exact=fmt.exact(plan.need_bytes), requests=requests, length=length),
+    )  # fmt: skip
+
+
+def _room(plan: Plan) -> str:
+    """The range of what is free, or of what is short, in the words of the figure that it stands below."""
+    low, high = plan.headroom_low, plan.headroom_high
+    if not plan.certain:
+        return t("capacity.range", low=_signed(low), high=_signed(high))
+    if high < 0:
+        low, high = -high, -low
+    return t("capacity.range", low=fmt.size(low), high=fmt.size(high))
+
+
+def memory(plan: Plan) -> None:
+    """The bar of one GPU and the terms that it is made of."""
+    st.header(t("capacity.memory.many" if plan.gpus > 1 else "capacity.memory"), anchor=False)
+    listed = "; ".join(f"{name} {fmt.size(count)}" for name, count in capacity_charts.parts(plan))
+    alt = t("capacity.bar.alt", gpu=plan.gpu.name, size=fmt.size(plan.terms[0].bytes), terms=listed)
+    charts.show(capacity_charts.bar(plan), "capacity_bar", alt)
+    rows = [
+        {
+            t("capacity.terms.name"): messages.plain(term.name), t("capacity.terms.size"): fmt.size(term.bytes),
+            t("capacity.terms.bytes"): f"{term.bytes:,}",
+            t("capacity.terms.range"): t("capacity.range", low=fmt.size(term.low), high=fmt.size(term.high))
+            if term.low != term.high else "",
+            t("capacity.terms.confidence"): term.confidence, t("capacity.terms.source"): messages.plain(term.source),
+        }
+        for term in plan.terms
+    ]  # fmt: skip
+    st.table(rows, border="horizontal", hide_index=True, alt=t("capacity.terms.alt"))
+    st.caption(t("capacity.terms.note"))
+    if len(plan.per_gpu) > 1:
+        _cards(plan)
+
+
+def _cards(plan: Plan) -> None:
+    """Each card where they differ."""
+    rows = [
+        {
+            t("capacity.card.gpu"): messages.plain(share.gpu), t("capacity.card.memory"): fmt.size(share.memory_bytes),
+            t("capacity.card.weights"): fmt.size(share.weight_bytes), t("capacity.card.cache"): fmt.size(share.cache_bytes),
+            t("capacity.card.other"): fmt.size(share.other_bytes), t("capacity.card.free"): fmt.size(share.free_bytes),
+        }
+        for share in plan.per_gpu
+    ]  # fmt: skip
+    st.table(rows, border="horizontal", hide_index=True, alt=t("capacity.card.alt"))
+
+
+def curve(plan: Plan, asked: Asked) -> None:
+    """Most requests at once against their length, with the person's point."""
+    st.header(t("capacity.curve.title"), anchor=False)
+    points = capacity_ask.curve(asked, plan)
+    held = [(length, most) for length, most in points if most]
+    if any(most is None for _, most in points):
+        st.markdown(t("capacity.most.none"))
+        return
+    if not held:
+        st.markdown(t("capacity.curve.nothing"))
+        return
+    told = ", ".join(t("capacity.curve.point", tokens=f"{x:,}", requests=f"{y:,}") for x, y in held[:: max(1, len(held) // 4)])
+    figure = capacity_charts.curve(held, (plan.length, plan.requests), plan.fits)
+    charts.show(figure, "capacity_curve", t("capacity.curve.alt", points=told))
+    longest = max(length for length, _ in points)
+    cut = "" if held[-1][0] == longest else " " + t("capacity.curve.cut", tokens=f"{held[-1][0]:,}", longest=f"{longest:,}")
+    st.caption(t("capacity.curve.note") + cut)
+
+
+def advice(plan: Plan, asked: Asked) -> None:
+    """What to change, each with what comes of it and, where the inputs can say it, a button that does it."""
+    st.header(t("capacity.advice.buys" if plan.fits else "capacity.advice.title"), anchor=False)
+    found = capacity_ask.advice(asked, plan)
+    if not found:
+        st.markdown(t("capacity.advice.nothing" if plan.fits else "capacity.advice.none"))
+    for index, one in enumerate(found):
+        with st.container(border=True, horizontal=True, vertical_alignment="center"):
+            most = t("capacity.no_limit") if one.max_requests is None else f"{one.max_requests:,}"
+            after = t("capacity.advice.after", free=fmt.size(one.headroom_bytes), most=most, length=f"{one.max_context:,}")
+            st.markdown(f"{messages.plain(messages.sentence(one.text))}  \n:small[{after}]", width="stretch")
+            new = capacity_apply.values(one, asked, plan)
+            if new is not None:
+                st.button(
+                    t("capacity.apply"), key=f"apply_{index}_{one.code}", on_click=capacity_apply.take, args=(new,),
+                    icon=":material/check:", help=t("capacity.apply.help"),
+                )  # fmt: skip
+
+
+def splits(options: Sequence[Option], current: Plan | None) -> None:
+    """The ways to share the GPUs out, the best first; what the engine refuses with its reason."""
+    st.header(t("capacity.splits.title"), anchor=False)
+    now = current and (current.tensor_parallel_size, current.pipeline_parallel_size, current.replicas)
+    st.table([_split(one, now) for one in options], border="horizontal", hide_index=True, alt=t("capacity.splits.alt"))
+    st.caption(t("capacity.splits.note"))
+
+
+def _split(option: Option, now: tuple[int, int, int] | None) -> dict[str, str]:
+    plan, name = option.plan, messages.plain(option.name)
+    if plan is None:
+        told, most, room = messages.plain(option.refusal or ""), "–", "–"
+    else:
+        if now == (plan.tensor_parallel_size, plan.pipeline_parallel_size, plan.replicas):
+            name = t("capacity.splits.now", name=name)
+        told = t("capacity.splits.fits" if plan.fits else "capacity.splits.short")
+        most = t("capacity.no_limit") if plan.max_requests is None else f"{plan.max_requests:,}"
+        room = fmt.size(plan.headroom_bytes)
+    return {
+        t("capacity.splits.split"): name, t("capacity.splits.verdict"): told, t("capacity.most"): most,
+        t("capacity.splits.room"): room,
+    }  # fmt: skip
+
+
+def notes(plan: Plan) -> None:
+    """What may go otherwise, and what was assumed."""
+    said = dict.fromkeys((*plan.warnings, *([plan.model.assumption] if plan.model.assumption else [])))
+    for text in said:
+        st.warning(messages.plain(messages.sentence(text)), icon=":material/warning:")
+    if plan.notes:
+        st.caption("  \n".join(messages.plain(messages.sentence(text)) for text in dict.fromkeys(plan.notes)))
