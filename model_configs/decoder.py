@@ -117,7 +117,7 @@ def decoder(config: Mapping[str, Any]) -> Words:
     return Words(inner, part, defaults)
 
 
-def check_words(family: Family, words: Words, config: Mapping[str, Any]) -> None:
+def check_words(family: Family, words: Words) -> None:
     """Refuse a file that sets a cache-relevant word which neither a rule read nor the model's class declares."""
     # Families that count their cached heads by another word still save the common one.
     ignored = {"num_key_value_heads", *table().irrelevant, *family.ignores.get("words", ()), *family.words}

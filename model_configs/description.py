@@ -69,7 +69,7 @@ def describe(config: Mapping[str, Any], source: Source, assume_plain_attention: 
         composite = table().composites.get(canonical_type(config.get("model_type")) or "")
         cross = bool(composite and composite.cross)
         layers = Builder(family, words, cross).build()
-        check_words(family, words, config)
+        check_words(family, words)
         views = engine_views(family, words, layers)
     except UnsupportedArchitecture as error:
         if not assume_plain_attention:

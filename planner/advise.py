@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from planner.advise_changes import Change, changes, free_split, hardware, layout_name, pairs, split_words
+from planner.advise_changes import Change, changes, hardware, other_count, pairs
 from planner.advise_texts import TEXTS
 from planner.capacity_demand import CONTEXT_WORDS
 from planner.capacity_plan import Advice, Plan, evaluate
-from planner.capacity_solve import fewest_gpus
 from planner.errors import PlannerError
 
 
@@ -55,16 +54,10 @@ def _buys(plan: Plan) -> Iterator[Advice]:
         word = CONTEXT_WORDS.get(one.engine, "n_ctx")
         text = TEXTS["longer_context"].format(word=word, length=plan.max_context, requests=plan.requests)
         yield _bought(plan, "longer_context", text, {"settings": {word: plan.max_context}})
-    if one.gpus > 1 and not one.cards:
-        counts = [count for count in (1, 2, 4, 8, 16) if count < one.gpus]
-        try:
-            found = fewest_gpus(one.model, one.engine, free_split(one), one.gpu, one.workload, one.given, counts)
-        except PlannerError:
-            return
-        if found.plan is not None:
-            values = {"gpus": found.plan.gpus, "gpu": one.gpu.name, "split": layout_name(found), "before": one.gpus}
-            change = {"gpus": found.plan.gpus, "settings": split_words(found.plan)}
-            yield _advice(Change("fewer_gpus", change, values, found.plan.deployment), found.plan)
+    if one.gpus > 1:
+        fewer = other_count("fewer_gpus", one, [count for count in (1, 2, 4, 8, 16) if count < one.gpus])
+        if fewer is not None:
+            yield _advice(*fewer)
 
 
 def _bought(plan: Plan, code: str, text: str, change: dict[str, Any]) -> Advice:

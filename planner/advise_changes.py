@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,7 +57,7 @@ def changes(plan: Plan, one: Deployment) -> Iterator[Change]:
 
 
 def hardware(plan: Plan, one: Deployment) -> Iterator[Change]:
-    yield from _more_gpus(plan, one)
+    yield from _more_gpus(one)
     yield from _other_gpus(plan, one)
 
 
@@ -189,18 +189,26 @@ def free_split(one: Deployment) -> Any:
     return type(one.settings)(**kept)
 
 
-def _more_gpus(plan: Plan, one: Deployment) -> Iterator[Change]:
+def _more_gpus(one: Deployment) -> Iterator[Change]:
+    found = other_count("more_gpus", one, [count for count in (2, 4, 8, 16, 24, 32) if count > one.gpus])
+    if found is not None:
+        yield found[0]
+
+
+def other_count(code: str, one: Deployment, counts: Sequence[int]) -> tuple[Change, Plan] | None:
+    """The fewest of these numbers of GPUs that hold the workload, with the split chosen again, and the plan that it makes.
+    None where no number does, and where the GPUs are of several kinds."""
     if one.cards:
-        return
-    counts = [count for count in (2, 4, 8, 16, 24, 32) if count > one.gpus]
+        return None
     try:
         found = fewest_gpus(one.model, one.engine, free_split(one), one.gpu, one.workload, one.given, counts)
     except PlannerError:
-        return
-    if found.plan is not None:
-        values = {"gpus": found.plan.gpus, "gpu": one.gpu.name, "split": layout_name(found), "before": one.gpus}
-        change = {"gpus": found.plan.gpus, "settings": split_words(found.plan)}
-        yield Change("more_gpus", change, values, found.plan.deployment)
+        return None
+    if found.plan is None:
+        return None
+    values = {"gpus": found.plan.gpus, "gpu": one.gpu.name, "split": layout_name(found), "before": one.gpus}
+    change = {"gpus": found.plan.gpus, "settings": split_words(found.plan)}
+    return Change(code, change, values, found.plan.deployment), found.plan
 
 
 def layout_name(found: Option) -> str:

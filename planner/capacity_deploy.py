@@ -45,10 +45,6 @@ class Deployment:
     cards: tuple[Gpu, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
-    def tensor_word(self) -> str | None:
-        return TENSOR.get(self.engine)
-
     def with_split(self, tensor: int, pipeline: int, replicas: int, *notes: str) -> Deployment:
         """The same with these ranks, stages and replicas."""
         update: dict[str, Any] = {}

@@ -73,11 +73,6 @@ class Lengths:
         return cls(points=tuple(points), longest=points[-1][1])
 
     @classmethod
-    def exactly(cls, tokens: int) -> Lengths:
-        """Every request of this length."""
-        return cls(points=((0.0, check_count(tokens, "tokens")), (1.0, tokens)), longest=tokens)
-
-    @classmethod
     def parse(cls, text: str, field: str = "lengths") -> int | Lengths:
         """A count ("1000"), a log-normal ("p50=800,p95=4000", with "max=16000" for its end), or percentiles with the longest
         ("p50=800,p90=3000,p99=9000,max=16000", with "mean=1200" to be checked). Errors: InputError naming `field`.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -261,6 +261,3 @@ def _written(line: Line) -> str:
     own = f"{line.ours / GIB:.2f} ({line.low / GIB:.2f} to {line.high / GIB:.2f})" + ("" if line.inside else ", outside")
     return (f"| {row['id']} | {row['model']} | {row['version']} | {row['gpu']}{ranks} | {weights} | {row['kv']:.2f} | {own} | "
             f"{line.error:+.1%} |")  # fmt: skip
-
-
-MEASURES: dict[str, Callable[[Path | None], Accuracy]] = {"accuracy": measure}
