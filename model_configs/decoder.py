@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from model_configs.families import Composite, Family, table
+from model_configs.json_text import strict_json
 from model_configs.words import Words, class_defaults
-from planner.errors import ConfigError, UnsupportedArchitecture, shown
+from planner.errors import BadContent, ConfigError, UnsupportedArchitecture, shown
 
 MAX_CONFIG_BYTES = 4 * 1024 * 1024
 
@@ -24,15 +24,10 @@ def parse_config(text: str | bytes, origin: str) -> dict[str, Any]:
     if len(text) > MAX_CONFIG_BYTES:
         raise ConfigError(f"{origin} is larger than 4 MiB; a config.json is a few kilobytes", field="config")
 
-    def reject(word: str) -> Any:
-        if word == "NaN":
-            raise ConfigError(f"{origin} holds {word}, which no config value can be", field="config")
-        return float(word.replace("Infinity", "inf"))
-
     try:
-        value = json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text.lstrip("\ufeff"), parse_constant=reject)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{origin} is not JSON: {error}", field="config") from None
+        value = strict_json(text, origin, infinity=True)
+    except BadContent as error:
+        raise ConfigError(error.message, field="config") from None
     if not isinstance(value, dict):
         raise ConfigError(f"{origin} holds {shown(value, 20)}, not an object", field="config")
     return value

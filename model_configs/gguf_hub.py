@@ -13,7 +13,7 @@ from typing import Any
 
 from model_configs.gguf_header import Header, read_header
 from model_configs.hub_http import COMMIT, Call
-from model_configs.safetensors import strict_json
+from model_configs.json_text import strict_json
 from planner import errors
 from planner.errors import InputError
 

@@ -25,7 +25,8 @@ from urllib.parse import urlencode, urlsplit
 
 from model_configs.gguf_hub import HubGguf, read_files
 from model_configs.hub_http import COMMIT, Call, hf_utils
-from model_configs.safetensors import HubWeights, from_counts, from_headers, strict_json
+from model_configs.json_text import strict_json
+from model_configs.safetensors import HubWeights, from_counts, from_headers
 from planner import errors
 from planner.errors import HubError, InputError
 
@@ -132,6 +133,19 @@ class Hub:
             raise InputError("weights are read at a commit: 40 hexadecimal digits", field="commit")
         kept = _WEIGHTS.get((self.endpoint, model_id, commit))
         return kept or self._within_deadline(self._fetch_weights, model_id, commit)
+
+    def quantization(self, model_id: str, commit: str) -> dict[str, Any] | None:
+        """ModelOpt's hf_quant_config.json at a commit, None where there is none. Raises what `config` raises."""
+        _check_names(model_id, commit)
+        name = "hf_quant_config.json"
+
+        def read(call: Call) -> dict[str, Any] | None:
+            try:
+                return _config(call.get(call.file_url(name), missing=errors.NoConfig).body, name)
+            except errors.NoConfig:
+                return None
+
+        return self._within_deadline(read, model_id, commit)
 
     def gguf(self, model_id: str, wanted: str, revision: str = "main") -> HubGguf:
         """The headers of the GGUF file (all parts of a split one) that a quantisation or a file name singles out.
@@ -291,10 +305,10 @@ def _check_names(model_id: str, revision: str) -> None:
         raise InputError(f"{str(revision)[:100]!r} is not a branch, tag or commit", field="revision")
 
 
-def _config(body: bytes) -> dict[str, Any]:
-    config = strict_json(body, "config.json")
+def _config(body: bytes, name: str = "config.json") -> dict[str, Any]:
+    config = strict_json(body, name, infinity=True)
     if not isinstance(config, dict):
-        raise errors.BadContent(f"config.json holds a {type(config).__name__}, where an object is right")
+        raise errors.BadContent(f"{name} holds a {type(config).__name__}, where an object is right")
     return config
 
 

@@ -20,6 +20,7 @@ from planner.model import Model, Source
 from planner.weights import WeightItem, Weights
 
 if TYPE_CHECKING:
+    from model_configs.hub import Hub, HubConfig
     from model_configs.safetensors import HubWeights
 
 
@@ -114,12 +115,25 @@ def _read_hub(name: str, revision: str | None, token: str | None, assume: bool) 
         error.fields.setdefault("model", found.id)
         raise
     left_s = hub.DEADLINE_S - (time.monotonic() - started)
+    again = hub.Hub(token=token, deadline_s=max(left_s, 0.5))
     try:
-        stored = hub.Hub(token=token, deadline_s=max(left_s, 0.5)).weights(found.id, found.commit)
+        stored = again.weights(found.id, found.commit)
     except HubError as error:
         note = f"The checkpoint's size could not be read ({error.message}); weights are {model.weights_confidence}."
         return replace(model, notes=(*model.notes, note))
+    if not stored.plain and "quantization_config" not in found.config:
+        model = _with_quantization(model, again, found, source, assume)
     return replace(model, weights=exact_weights(model.weights, stored))
+
+
+def _with_quantization(model: Model, client: Hub, found: HubConfig, source: Source, assume: bool) -> Model:
+    """The model as the file beside config.json describes it, where narrow weights say that there is one."""
+    try:
+        beside = client.quantization(found.id, found.commit)
+    except HubError as error:
+        note = f"hf_quant_config.json could not be read ({error.message}); it may ask for an fp8 cache."
+        return replace(model, notes=(*model.notes, note))
+    return model if beside is None else describe({**found.config, "hf_quant_config": beside}, source, assume)
 
 
 def exact_weights(computed: Weights | None, stored: HubWeights) -> Weights:
@@ -128,7 +142,7 @@ def exact_weights(computed: Weights | None, stored: HubWeights) -> Weights:
     bytes are those of the stored tensors. params too, unless the checkpoint is packed: then stored elements are not
     parameters, and the computed count stays. What the config says of MTP layers is taken out as an item of its own.
     """
-    packed = not set(stored.params_by_dtype) <= {"F64", "F32", "F16", "BF16"}
+    packed = not stored.plain
     extra = computed.extra if computed else ()
     aside = sum(item.bytes for item in extra), sum(item.params for item in extra)
     params = computed.params if computed and packed else stored.params - aside[1]

@@ -8,7 +8,6 @@ Source: safetensors format, https://huggingface.co/docs/safetensors/index#format
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -16,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
+from model_configs.json_text import strict_json
 from planner.errors import BadContent, NoWeights, TooLarge
 
 SINGLE_FILE: Final = "model.safetensors"
@@ -70,22 +70,10 @@ class HubWeights:
     bytes_by_dtype: Mapping[str, int] = field(default_factory=dict)
     tensors: Mapping[str, TensorTotal] = field(default_factory=dict)
 
-
-def strict_json(raw: bytes, what: str) -> Any:
-    """The JSON in `raw`: UTF-8, with or without a byte order mark; of a repeated key the last value counts.
-
-    Raises BadContent for anything else, and for NaN, Infinity, numbers beyond a double and nesting past Python's stack:
-    json.loads lets the first three through and answers the last with RecursionError.
-    """
-    if not raw.strip():
-        raise BadContent(f"{what} is empty", what=what)
-    try:
-        return json.loads(raw.decode("utf-8-sig"), parse_constant=_no_constant, parse_float=_finite)
-    except RecursionError:
-        raise BadContent(f"{what} is nested too deeply to be what its name says", what=what) from None
-    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError are both ValueErrors
-        reason = f"{error.msg} at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise BadContent(f"{what} is not valid JSON: {reason}", what=what) from None
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is quantised, so that stored elements are parameters."""
+        return WHOLE_FLOATS.issuperset(self.params_by_dtype)
 
 
 def from_counts(parameters: object, commit: str) -> HubWeights | None:
@@ -234,14 +222,3 @@ def _are_counts(*values: object) -> bool:
 
 def _all_text(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)
-
-
-def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a JSON number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise ValueError(f"{text[:40]} is beyond any number a config can hold")
-    return value

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import model_configs
+import planner
 from model_configs.hub import Hub
 from model_configs.safetensors import TensorTotal, from_counts
 from planner import errors
@@ -218,7 +220,7 @@ class TestRefusals:
             (struct.pack("<Q", 25_000_001) + b"{}", "claims a header of 25,000,001 bytes"),
             (struct.pack("<Q", 1000) + b"{}", "shorter than its header says"),
             (struct.pack("<Q", 200_000) + b" " * 150_000, "ends inside its own header"),
-            (struct.pack("<Q", 4) + b"oops", "not valid JSON"),
+            (struct.pack("<Q", 4) + b"oops", "not JSON"),
             (struct.pack("<Q", 2) + b"[]", "not a JSON object"),
             (struct.pack("<Q", 8) + b'{"a": 1}', "without dtype, shape and offsets"),
             (header_only({"a": ("F32", [2, 2], 8)}), "gives 'a' 8 bytes for 4 F32"),
@@ -278,3 +280,42 @@ class TestRefusals:
             Hub(server.url).weights("org/model", commit)
         assert caught.value.fields["field"] == "commit"
         assert server.log == []
+
+
+CONFIG = {
+    "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4, "vocab_size": 100,
+    "intermediate_size": 512, "torch_dtype": "bfloat16",
+}  # fmt: skip
+BESIDE = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
+
+
+class TestQuantizationFile:
+    """ModelOpt says in hf_quant_config.json, beside config.json, how weights and cache are stored."""
+
+    def files(self, dtype: str, **more: object) -> dict[str, bytes]:
+        tensors = {"model.layers.0.mlp.up_proj.weight": (dtype, [512, 256], 512 * 256 * (1 if dtype == "F8_E4M3" else 2))}
+        texts = {"config.json": CONFIG, **more}
+        return {"model.safetensors": header_only(tensors), **{name: json.dumps(text).encode() for name, text in texts.items()}}
+
+    def read(self, server: HubServer, monkeypatch: pytest.MonkeyPatch) -> Any:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        return model_configs.read("hub:org/model")
+
+    def test_it_is_read_where_weights_are_narrow(self, start_hub: StartHub, monkeypatch: pytest.MonkeyPatch) -> None:
+        """`auto` then stores the cache in fp8, as vLLM does with that file: 2 layers x 2 x 4 heads x 64 x 1 B x 16 tokens."""
+        server = start_hub({"org/model": Repo(files=self.files("F8_E4M3", **{"hf_quant_config.json": BESIDE}))})
+        model = self.read(server, monkeypatch)
+        assert model.config["hf_quant_config"] == BESIDE
+        pool = planner.engine("vllm").pool(model, budget_bytes=planner.GIB, gpu="h100")
+        assert pool.bytes_per_block == 2 * 2 * 4 * 64 * 16
+
+    def test_whole_floats_cost_no_further_request(self, start_hub: StartHub, monkeypatch: pytest.MonkeyPatch) -> None:
+        server = start_hub({"org/model": Repo(files=self.files("BF16", **{"hf_quant_config.json": BESIDE}))})
+        assert "hf_quant_config" not in self.read(server, monkeypatch).config
+        assert not any("hf_quant_config" in path for path in server.paths)
+
+    def test_narrow_weights_without_it_are_read_all_the_same(self, start_hub: StartHub, monkeypatch: pytest.MonkeyPatch) -> None:
+        server = start_hub({"org/model": Repo(files=self.files("F8_E4M3"))})
+        model = self.read(server, monkeypatch)
+        assert (model.weight_bytes, model.notes) == (512 * 256, ())
+        assert server.paths[-1].endswith("/hf_quant_config.json")

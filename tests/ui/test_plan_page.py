@@ -219,7 +219,7 @@ BAD_CONFIGS = {
     "not json": ("{", "is not JSON"),
     "a list": ("[1, 2]", "not an object"),
     "nan": ('{"model_type": "llama", "num_hidden_layers": NaN}', "NaN"),
-    "deep nesting": ("[" * 100_000, "is not JSON"),
+    "deep nesting": ("[" * 100_000, "nested too deeply"),
     "unknown": ('{"model_type": "made_up", "num_hidden_layers": 2}', "made_up"),
     "no type": ("{}", "model_type"),
     "negative": (config(num_hidden_layers=-1), "num_hidden_layers"),
