@@ -8,7 +8,7 @@ from typing import Any
 from planner.advise_changes import Change, changes, hardware, other_count, pairs
 from planner.advise_texts import TEXTS
 from planner.capacity_demand import CONTEXT_WORDS
-from planner.capacity_plan import Advice, Plan, evaluate
+from planner.capacity_plan import Advice, Plan, evaluate, holds
 from planner.errors import PlannerError
 
 
@@ -31,8 +31,7 @@ def _helpful(tried: Iterator[Change]) -> tuple[Advice, ...]:
 
 def _planned(change: Change) -> Advice | None:
     try:
-        quick = evaluate(change.deployment, solve=False)
-        return _advice(change, evaluate(change.deployment)) if quick.fits else None
+        return _advice(change, evaluate(change.deployment)) if holds(change.deployment) else None
     except PlannerError:
         return None
 

@@ -11,7 +11,7 @@ from planner.advise_texts import TEXTS
 from planner.capacity_demand import CONTEXT_WORDS
 from planner.capacity_deploy import TENSOR, Deployment, changed, deployment
 from planner.capacity_evaluate import Evaluator
-from planner.capacity_plan import Plan, evaluate
+from planner.capacity_plan import Plan, evaluate, holds
 from planner.capacity_solve import KV_DTYPES, Option, fewest_gpus, ranked, settled, split_name
 from planner.capacity_weights import as_gguf
 from planner.engines import ENGINES
@@ -30,6 +30,8 @@ _BATCHES = {"vllm": ("max_num_batched_tokens", (2048, 1024, 512)), "tgi": ("max_
 _GRAPHS = {"vllm": ("max_num_seqs", (256, 128, 64, 32)), "sglang": ("cuda_graph_max_bs", (128, 64, 32, 8))}
 #: Storage of weights that is proposed, by falling size.
 _GGUF = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M")
+#: Numbers of GPUs that are proposed, the first six that are more than the ones there.
+_COUNTS = (2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 #: GPUs that are proposed in place of one that is too small.
 _OTHERS = ("l40s", "a100-80gb", "h100-sxm", "h200", "b200", "mi300x")
 
@@ -89,7 +91,7 @@ def _each_flag(one: Deployment) -> Iterator[Change]:
 
 def _fits(change: Change) -> bool:
     try:
-        return evaluate(change.deployment, solve=False).fits
+        return holds(change.deployment)
     except PlannerError:
         return False
 
@@ -190,7 +192,7 @@ def free_split(one: Deployment) -> Any:
 
 
 def _more_gpus(one: Deployment) -> Iterator[Change]:
-    found = other_count("more_gpus", one, [count for count in (2, 4, 8, 16, 24, 32) if count > one.gpus])
+    found = other_count("more_gpus", one, [count for count in _COUNTS if count > one.gpus][:6])
     if found is not None:
         yield found[0]
 
@@ -198,7 +200,7 @@ def _more_gpus(one: Deployment) -> Iterator[Change]:
 def other_count(code: str, one: Deployment, counts: Sequence[int]) -> tuple[Change, Plan] | None:
     """The fewest of these numbers of GPUs that hold the workload, with the split chosen again, and the plan that it makes.
     None where no number does, and where the GPUs are of several kinds."""
-    if one.cards:
+    if one.cards or not counts:
         return None
     try:
         found = fewest_gpus(one.model, one.engine, free_split(one), one.gpu, one.workload, one.given, counts)

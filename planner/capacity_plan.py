@@ -108,6 +108,19 @@ class Plan:
         return (self.headroom_low >= 0) == (self.headroom_high >= 0)
 
 
+def checked(work: Evaluator) -> tuple[int, int, Checked]:
+    """The longest request of the engine, that of the workload, and the demand held against the budget."""
+    context = work.settled_context()
+    length = worst_length(work.deployment, context)
+    requests = work.deployment.workload.requests if work.deployment.workload else 1
+    return context, length, work.check(length, requests, context)
+
+
+def holds(deployment: Deployment) -> bool:
+    """Whether the verdict is "fits", without the rest of a plan. Errors: as `evaluate`."""
+    return checked(Evaluator(deployment))[-1].fits()
+
+
 def evaluate(deployment: Deployment, solve: bool = True) -> Plan:
     """The plan of one deployment whose split is settled, without advice. solve False leaves the ends of the range out.
 
@@ -116,28 +129,26 @@ def evaluate(deployment: Deployment, solve: bool = True) -> Plan:
     Errors: EngineRefusal, InputError.
     """
     work = Evaluator(deployment)
-    context = work.settled_context()
-    length = worst_length(deployment, context)
+    context, length, done = checked(work)
     requests = deployment.workload.requests if deployment.workload else 1
-    checked = work.check(length, requests, context)
-    fits, need, found = checked.fits(), checked.need_bytes, checked.binding.budget
+    fits, need, found = done.fits(), done.need_bytes, done.binding.budget
     largest = work.max_requests(length, context)
     low, high = (work.max_requests(length, context, end) for end in ("low", "high")) if solve else (largest, largest)
-    pool, warnings = _pool(deployment, checked)
+    pool, warnings = _pool(deployment, done)
     known: Any = engine(deployment.engine)
-    more = {"cards": tuple(card.gpu for card in checked.cards)} if deployment.engine == "llama.cpp" else {}
-    command = known.launch_command(deployment.model, checked.settings, **more)
+    more = {"cards": tuple(card.gpu for card in done.cards)} if deployment.engine == "llama.cpp" else {}
+    command = known.launch_command(deployment.model, done.settings, **more)
     return Plan(
-        model=deployment.model, engine=deployment.engine, settings=checked.settings, gpu=deployment.gpu, gpus=deployment.gpus,
+        model=deployment.model, engine=deployment.engine, settings=done.settings, gpu=deployment.gpu, gpus=deployment.gpus,
         tensor_parallel_size=deployment.tensor, pipeline_parallel_size=deployment.pipeline, replicas=deployment.replicas,
-        workload=deployment.workload, verdict="fits" if fits else "does_not_fit", headroom_bytes=checked.room(),
-        headroom_low=checked.room("low"), headroom_high=checked.room("high"), context=context, length=checked.demand.length,
-        requests=requests, kv_bytes=found.kv_bytes, need_bytes=need, terms=_terms(deployment, checked, need),
+        workload=deployment.workload, verdict="fits" if fits else "does_not_fit", headroom_bytes=done.room(),
+        headroom_low=done.room("low"), headroom_high=done.room("high"), context=context, length=done.demand.length,
+        requests=requests, kv_bytes=found.kv_bytes, need_bytes=need, terms=_terms(deployment, done, need),
         max_requests=largest, max_requests_low=low, max_requests_high=high,
         max_context=work.max_context(requests) if solve else context, pool=pool, command=command,
-        per_gpu=tuple(_shares(deployment, checked)),
-        warnings=(*found.warnings, *warnings, *_warnings(deployment, checked, context)),
-        notes=(*deployment.model.notes, *deployment.notes, *checked.notes, *_sharing(deployment, checked)), deployment=deployment,
+        per_gpu=tuple(_shares(deployment, done)),
+        warnings=(*found.warnings, *warnings, *_warnings(deployment, done, context)),
+        notes=(*deployment.model.notes, *deployment.notes, *done.notes, *_sharing(deployment, done)), deployment=deployment,
     )  # fmt: skip
 
 

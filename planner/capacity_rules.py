@@ -6,7 +6,7 @@ from planner.capacity_demand import CONTEXT_WORDS
 from planner.capacity_deploy import Deployment
 from planner.engines import llama_cpp_ollama
 from planner.engines.llama_cpp_table import architectures
-from planner.engines.vllm_setup import prepare
+from planner.engines.vllm_facts import facts_of
 from planner.errors import EngineRefusal, InputError
 from planner.units import GIB
 
@@ -19,7 +19,7 @@ _WARN_ONLY = ("llama.cpp", "transformers")
 def model_limit(deployment: Deployment) -> int | None:
     """Positions that the engine lets this model have; None where none is stated."""
     if deployment.engine == "vllm":
-        return prepare(deployment.model, deployment.settings, deployment.gpu).facts.native_length
+        return facts_of(deployment.model, deployment.settings).native_length
     return deployment.model.max_context
 
 

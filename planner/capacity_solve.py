@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.capacity_deploy import TENSOR, Deployment, changed, deployment
 from planner.capacity_evaluate import Evaluator
-from planner.capacity_plan import Plan, evaluate
+from planner.capacity_plan import Plan, evaluate, holds
 from planner.capacity_rules import context_limit
 from planner.engines.base import EngineSettings
 from planner.errors import EngineRefusal, PlannerError
@@ -70,10 +70,17 @@ def _rank(option: Option) -> tuple[Any, ...]:
     return (not plan.fits, -many, -plan.headroom_bytes, plan.pipeline_parallel_size, plan.tensor_parallel_size)
 
 
+def _way(one: Deployment) -> str:
+    """How a deployment shares out its GPUs, in a few words."""
+    if one.engine in TENSOR:
+        return split_name(one.tensor, one.pipeline, one.replicas)
+    return f"{one.gpus} by layer" if one.gpus > 1 else "one GPU"
+
+
 def ranked(one: Deployment) -> tuple[Option, ...]:
     """Every split of a deployment's GPUs, the best first, what the engine refuses last with its reason."""
     if one.engine not in TENSOR:
-        return (_try(f"{one.gpus} by layer" if one.gpus > 1 else "one GPU", one),)
+        return (_try(_way(one), one),)
     options = [_try(split_name(*split), one.with_split(*split)) for split in one.splits()]
     return tuple(sorted(options, key=_rank))
 
@@ -137,10 +144,15 @@ def fewest_gpus(
     reason = "none"
     for count in counts:
         one, _ = deployment(model, engine, settings, gpu, 1, workload, given)
-        best = simplest(ranked(replace(one, gpus=count, layer_split=count if one.engine not in TENSOR else 1)))
-        if best.plan is not None and best.fits:
-            return Option(f"{count} x {best.plan.gpu.name}, {best.name}", evaluate(best.plan.deployment))
-        reason = best.refusal or f"{count} GPUs are not enough"
+        wide = replace(one, gpus=count, layer_split=count if one.engine not in TENSOR else 1)
+        reason = f"{count} GPUs are not enough"
+        for split in sorted(wide.splits(), key=lambda split: split[1:]):
+            each = wide.with_split(*split) if one.engine in TENSOR else wide
+            try:
+                if holds(each):
+                    return Option(f"{count} x {one.gpu.name}, {_way(each)}", evaluate(each))
+            except EngineRefusal as error:
+                reason = error.message
     return Option(f"up to {max(counts)} x", None, reason)
 
 

@@ -35,6 +35,7 @@ SHORT: tuple[tuple[str, str, dict[str, Any], str, int, Workload | None, set[str]
     ("google/gemma-3-27b-it", "tgi", {"max_total_tokens": 65536}, "h100-sxm", 1, None, {"engine", "shorter_context"}),
     ("Qwen/Qwen3-Next-80B-A3B-Instruct", "vllm", {"max_model_len": 32768}, "h100-sxm", 2, None, {"more_gpus", "other_gpu"}),
     ("Qwen/Qwen2.5-72B-Instruct", "vllm", {"data_parallel_size": 4}, "h100-sxm", 4, None, {"split"}),
+    ("meta-llama/Llama-3.1-8B", "vllm", {"max_model_len": 131072}, "h100-sxm", 32, Workload(requests=200), {"more_gpus"}),
 )  # fmt: skip
 IDS = [f"{row[0].split('/')[1]}-{row[1]}-{row[3]}" for row in SHORT]
 

@@ -58,7 +58,7 @@ def group(layout: Layout, rules: Rules, disable_hybrid: bool) -> tuple[Group, ..
             )
     if disable_hybrid or rules.hybrid == "layers":
         placed = tuple(_as_full(p, layout.block_size) for p in placed)
-    if len({p.spec.merges for p in placed}) == 1:
+    if len({spec.merges for spec in {p.spec for p in placed}}) == 1:
         return (Group(placed),)
     kinds = {p.spec.kind for p in placed}
     if len({p.spec.block_size for p in placed}) == 1 and (
@@ -102,9 +102,10 @@ def _equal_pages(placed: Sequence[Placed]) -> tuple[Placed, ...]:
 
 
 def _buckets(placed: Sequence[Placed]) -> list[list[Placed]]:
+    merged = {spec: spec.merges for spec in {p.spec for p in placed}}
     buckets: dict[Spec, list[Placed]] = {}
     for p in placed:
-        buckets.setdefault(p.spec.merges, []).append(p)
+        buckets.setdefault(merged[p.spec], []).append(p)
     return list(buckets.values())
 
 
