@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from planner.advise_changes import Change, changes, hardware, other_count, pairs
+from planner.advise_changes import Change, changes, hardware, longer_context, more_requests, other_count, pairs
 from planner.advise_texts import TEXTS
-from planner.capacity_demand import CONTEXT_WORDS
 from planner.capacity_plan import Advice, Plan, evaluate, holds
 from planner.errors import PlannerError
 
@@ -46,20 +44,9 @@ def _advice(change: Change, after: Plan) -> Advice:
 def _buys(plan: Plan) -> Iterator[Advice]:
     """More requests, a longer context, and fewer GPUs."""
     one = plan.deployment
-    if plan.max_requests is not None and plan.max_requests > plan.requests:
-        text = TEXTS["more_requests"].format(requests=plan.max_requests, more=plan.max_requests - plan.requests)
-        yield _bought(plan, "more_requests", text, {"workload": {"requests": plan.max_requests}})
-    if plan.max_context > plan.context:
-        word = CONTEXT_WORDS.get(one.engine, "n_ctx")
-        text = TEXTS["longer_context"].format(word=word, length=plan.max_context, requests=plan.requests)
-        yield _bought(plan, "longer_context", text, {"settings": {word: plan.max_context}})
+    for change in (*more_requests(plan, one), *longer_context(plan, one)):
+        yield _advice(change, evaluate(change.deployment))
     if one.gpus > 1:
         fewer = other_count("fewer_gpus", one, [count for count in (1, 2, 4, 8, 16) if count < one.gpus])
         if fewer is not None:
             yield _advice(*fewer)
-
-
-def _bought(plan: Plan, code: str, text: str, change: dict[str, Any]) -> Advice:
-    return Advice(
-        code, text, change, plan.verdict, plan.headroom_bytes, plan.max_requests, plan.max_context, plan.gpus, plan.command
-    )

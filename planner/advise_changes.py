@@ -18,6 +18,7 @@ from planner.engines import ENGINES
 from planner.errors import PlannerError
 from planner.hardware import gpus as known_gpus
 from planner.layers import Sliding
+from planner.workload import Workload
 
 #: The share of memory that an engine is let take in place of its default, and what the setting is called.
 _SHARES = {
@@ -105,12 +106,31 @@ def _shorter(plan: Plan, one: Deployment) -> Iterator[Change]:
         return
     if not 0 < length < plan.context:
         return
+    yield from _context(one, "shorter_context", length, before=plan.context)
+
+
+def _context(one: Deployment, code: str, length: int, **values: Any) -> Iterator[Change]:
+    """The engine's longest request as `length`; nothing for transformers, which has no such setting."""
     if one.engine == "llama.cpp":
         update = {"n_ctx": length * (one.settings.n_seq_max or 1)}
-        yield _set(one, "shorter_context", update, word="n_ctx", length=length, before=plan.context)
+        yield _set(one, code, update, word="n_ctx", length=length, **values)
     elif one.engine in CONTEXT_WORDS:
         word = CONTEXT_WORDS[one.engine]
-        yield _set(one, "shorter_context", {word: length}, word=word, length=length, before=plan.context)
+        yield _set(one, code, {word: length}, word=word, length=length, **values)
+
+
+def longer_context(plan: Plan, one: Deployment) -> Iterator[Change]:
+    """The longest context that as many requests can have, where it is longer than the one in use."""
+    if plan.max_context > plan.context:
+        yield from _context(one, "longer_context", plan.max_context, requests=plan.requests)
+
+
+def more_requests(plan: Plan, one: Deployment) -> Iterator[Change]:
+    """As many requests as are held at once, where they are more than asked for."""
+    if plan.max_requests is not None and plan.max_requests > plan.requests:
+        values = {"requests": plan.max_requests, "more": plan.max_requests - plan.requests}
+        work = replace(one.workload or Workload(), requests=plan.max_requests)
+        yield Change("more_requests", {"workload": {"requests": plan.max_requests}}, values, replace(one, workload=work))
 
 
 def _fewer_requests(plan: Plan, one: Deployment) -> Iterator[Change]:

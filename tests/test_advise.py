@@ -105,6 +105,11 @@ def test_what_the_room_buys() -> None:
     assert found["longer_context"].change["settings"]["max_model_len"] == one.max_context == 131072
     assert found["fewer_gpus"].gpus < 4
     for advice in found.values():
-        assert made(one, advice).fits
+        after = made(one, advice)
+        assert after.fits
+        assert (advice.headroom_bytes, advice.max_requests, advice.max_context) == (
+            after.headroom_bytes, after.max_requests, after.max_context,
+        )  # fmt: skip
+        assert advice.headroom_bytes < one.headroom_bytes
     full = plan(one.model, "vllm", {"max_model_len": 8192}, "h200", 4, Workload(requests=one.max_requests or 1))
     assert "more_requests" not in {advice.code for advice in full.advice}
