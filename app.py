@@ -6,17 +6,21 @@ from pathlib import Path
 
 import streamlit as st
 
+from ui import language
 from ui.i18n import t
 
 # A file, because a browser would fetch the picture of a ":material/...:" icon from another host, which offline it cannot.
 ICON = Path(__file__).parent / "ui" / "icon.png"
 
+language.settle()
 st.set_page_config(page_title=t("app.title"), page_icon=str(ICON), layout="wide")
-st.navigation(
+page = st.navigation(
     [
         st.Page("ui/plan.py", title=t("nav.plan"), icon=":material/calculate:", url_path="plan", default=True),
         st.Page("ui/capacity.py", title=t("capacity.nav"), icon=":material/memory:", url_path="capacity"),
         st.Page("ui/method.py", title=t("nav.method"), icon=":material/functions:", url_path="method"),
     ],
     position="top",
-).run()
+)
+language.switch()
+page.run()
