@@ -1,0 +1,43 @@
+"""Which model a log is about: the caller's word first, then the catalogue by the name that the log has. Nothing is downloaded
+for a name that only a log says.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import model_configs
+from model_configs import catalogue
+from planner.model import Model
+from validation.logs.log import Log
+
+#: Endings of names that say how the weights are stored, which no cache depends on but for a KV format in the checkpoint.
+_STORED: Final = re.compile(
+    r"[-_.](?:awq|gptq|int[48]|w\d{1,2}a\d{1,2}|bnb|4bit|8bit|gguf|bf16|fp16|mxfp4|q\d\w{0,8})(?=[-_.]|$)", re.IGNORECASE
+)
+
+
+def find_model(log: Log, model: Model | str | None = None) -> Model | None:
+    """The model itself, or None where only the log names one and the catalogue does not have it.
+
+    Errors: as model_configs.read, for a name that the caller gives.
+    """
+    if isinstance(model, Model):
+        return model
+    if model is not None:
+        return model_configs.read(model)
+    for name in candidates(log.model or ""):
+        if entry := catalogue.find(name):
+            return model_configs.read(f"catalogue:{entry.id}")
+    return None
+
+
+def candidates(name: str) -> list[str]:
+    """What a name in a log may be called in the catalogue: itself, its last part, and that without the weights' format."""
+    name = name.rstrip("/")
+    last = name.replace("\\", "/").rpartition("/")[2]
+    if match := re.search(r"models--([\w.-]+?)--([\w.-]+?)(?:/|$)", name):  # the Hub's cache folder
+        name = last = f"{match[1]}/{match[2]}"
+    plain = _STORED.sub("", last)
+    return [each for each in dict.fromkeys((name, last, plain)) if each]

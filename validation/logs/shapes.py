@@ -1,0 +1,130 @@
+"""Line shapes as tables, and the reading of them: which messages have which figures, and what their digits are worth.
+
+A shape is a row: how the message starts, its pattern with one named group for each figure, the unit, the versions, the meaning.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from planner.units import GB, GIB, MIB
+from validation.logs.lines import Line
+from validation.logs.log import Figure
+
+#: Parts of patterns. A whole number has separators or none; a number of bytes in some unit has decimals or none.
+N: Final = r"\d{1,3}(?:[, ]\d{3}){1,5}(?!\d)|\d{1,18}(?![\d,]\d)"
+X: Final = r"-?\d{1,9}(?:\.\d{1,9})?"
+UNITS: Final[Mapping[str, int]] = {"GiB": GIB, "MiB": MIB, "GB": GB, "B": 1}
+_NO_UNITS: Final[Mapping[str, str]] = MappingProxyType({})
+#: How far a wrapped message is followed: pieces that are joined, and lines of other processes between them.
+_PIECES: Final = 3
+_BETWEEN: Final = 6
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A message. starts: its first words, literally; a message that has them and does not match is cut or wrapped.
+
+    pattern: the named groups are figures, or words for the engine's module. unit: of groups whose name ends in `_bytes`, one of
+    UNITS ("GB" is 10**9; say "GiB" where an engine prints GB and means 2**30). units: of groups that differ from it. digits:
+    decimals that the engine rounds to even where it drops trailing zeros ("5.0" is 5.00). versions, meaning: for people.
+    """
+
+    starts: str
+    pattern: re.Pattern[str]
+    meaning: str
+    versions: str = "all"
+    unit: str = "GiB"
+    digits: int = 0
+    units: Mapping[str, str] = field(default_factory=lambda: _NO_UNITS)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A shape in a line. words: the text of each group that matched."""
+
+    shape: Shape
+    line: Line
+    words: Mapping[str, str]
+
+    def figure(self, name: str) -> Figure:
+        """The group `name` as a figure."""
+        return figure(name, self.words[name], self.line, self.shape.units.get(name, self.shape.unit), self.shape.digits)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """All shapes found, in the order of the lines, and the lines where one starts but does not finish."""
+
+    found: tuple[Found, ...]
+    cut: tuple[tuple[Shape, Line], ...]
+
+
+def shape(starts: str, pattern: str, meaning: str, versions: str = "all", **more: object) -> Shape:
+    """A row: `{N}` and `{X}` in the pattern stand for whole numbers and decimals; case counts."""
+    return Shape(starts, re.compile(pattern.replace("{N}", f"(?:{N})").replace("{X}", X)), meaning, versions, **more)  # type: ignore[arg-type]
+
+
+def figure(name: str, text: str, line: Line, unit: str = "GiB", digits: int = 0) -> Figure:
+    """A figure from its printed digits. Names ending in `_bytes` are in bytes, exact ones whole; others are counts or ratios."""
+    plain = text.replace(",", "").replace(" ", "")
+    _, point, decimals = plain.partition(".")
+    places = max(len(decimals), digits) if point or digits else 0
+    scale = UNITS[unit] if name.endswith("_bytes") else 1
+    exact = (not point and not digits and scale == 1) or unit == "B"
+    slack = 0.0 if exact else 0.5 * 10.0**-places * scale
+    value: int | float = float(plain) * scale if point or scale != 1 else int(plain)
+    if name.endswith("_bytes"):
+        value = round(value)
+    return Figure(name, value, slack, text, line.number, line.rank)
+
+
+def scan(lines: Sequence[Line], shapes: Sequence[Shape]) -> Scan:
+    """Finds the shapes, each as often as it stands in a line. Where a line has a shape's start alone, its pieces are looked for
+    in the next lines without a header: a terminal or a mail wrapped it, or another process wrote in between.
+    """
+    by_start: dict[str, list[Shape]] = {}
+    for row in shapes:
+        by_start.setdefault(row.starts, []).append(row)
+    starts = re.compile("|".join(map(re.escape, sorted(by_start, key=len, reverse=True))))
+    found: list[Found] = []
+    cut: list[tuple[Shape, Line]] = []
+    for i, line in enumerate(lines):
+        for start in dict.fromkeys(starts.findall(line.text)):
+            rows = by_start[start]
+            hits = [Found(row, line, _words(match)) for row in rows for match in row.pattern.finditer(line.text)]
+            if not hits:
+                hits = _wrapped(lines, i, rows)
+            found += hits
+            if not hits:
+                cut.append((rows[0], line))
+    return Scan(tuple(found), tuple(cut))
+
+
+def _words(match: re.Match[str]) -> dict[str, str]:
+    return {name: word for name, word in match.groupdict().items() if word is not None}
+
+
+def _wrapped(lines: Sequence[Line], i: int, rows: Sequence[Shape]) -> list[Found]:
+    """The message that begins in line i and goes on in lines without a header."""
+    rest = [line.text.strip() for line in lines[i + 1 : i + 1 + _BETWEEN] if not line.headed][:_PIECES]
+    head = lines[i].text.rstrip()
+    for count in range(1, len(rest) + 1):
+        for gaps in itertools.product(("", " "), repeat=count):
+            text = head + "".join(gap + piece for gap, piece in zip(gaps, rest, strict=False))
+            for row in rows:
+                match = row.pattern.search(text)
+                if match:
+                    return [Found(row, lines[i], _words(match))]
+    return []
+
+
+def joined(words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The groups in order, with the number that pydantic and people want: no separators."""
+    for name, word in words.items():
+        yield name, word.replace(",", "")
