@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from planner.units import GB, GIB, MIB
 from validation.logs.lines import Line
@@ -19,11 +19,14 @@ from validation.logs.log import Figure
 #: Parts of patterns. A whole number has separators or none; a number of bytes in some unit has decimals or none.
 N: Final = r"\d{1,3}(?:[, ]\d{3}){1,5}(?!\d)|\d{1,18}(?![\d,]\d)"
 X: Final = r"-?\d{1,9}(?:\.\d{1,9})?"
+_PARTS: Final = {"N": N, "X": X}
+_PLACE: Final = re.compile(r"\{(?:(\w+):)?([NX])\}")
 UNITS: Final[Mapping[str, int]] = {"GiB": GIB, "MiB": MIB, "GB": GB, "B": 1}
 _NO_UNITS: Final[Mapping[str, str]] = MappingProxyType({})
 #: How far a wrapped message is followed: pieces that are joined, and lines of other processes between them.
 _PIECES: Final = 3
 _BETWEEN: Final = 6
+_MOST: Final = 2_000
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class Shape:
 
     pattern: the named groups are figures, or words for the engine's module. unit: of groups whose name ends in `_bytes`, one of
     UNITS ("GB" is 10**9; say "GiB" where an engine prints GB and means 2**30). units: of groups that differ from it. digits:
-    decimals that the engine rounds to even where it drops trailing zeros ("5.0" is 5.00). versions, meaning: for people.
+    decimals that the engine rounds to even where it drops trailing zeros ("5.0" is 5.00). versions, meaning: for people. since,
+    until: the first release that prints it so and the first that no longer does, where a release can be told by it.
     """
 
     starts: str
@@ -42,6 +46,8 @@ class Shape:
     unit: str = "GiB"
     digits: int = 0
     units: Mapping[str, str] = field(default_factory=lambda: _NO_UNITS)
+    since: str = ""
+    until: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,22 +71,24 @@ class Scan:
     cut: tuple[tuple[Shape, Line], ...]
 
 
-def shape(starts: str, pattern: str, meaning: str, versions: str = "all", **more: object) -> Shape:
-    """A row: `{N}` and `{X}` in the pattern stand for whole numbers and decimals; case counts."""
-    return Shape(starts, re.compile(pattern.replace("{N}", f"(?:{N})").replace("{X}", X)), meaning, versions, **more)  # type: ignore[arg-type]
+def shape(starts: str, pattern: str, meaning: str, versions: str = "all", **more: Any) -> Shape:
+    """A row. In the pattern {N} and {X} stand for a whole number and a decimal, {name:N} and {name:X} for groups of them."""
+    return Shape(starts, re.compile(_PLACE.sub(_group, pattern)), meaning, versions, **more)
+
+
+def _group(place: re.Match[str]) -> str:
+    return f"(?P<{place[1]}>{_PARTS[place[2]]})" if place[1] else f"(?:{_PARTS[place[2]]})"
 
 
 def figure(name: str, text: str, line: Line, unit: str = "GiB", digits: int = 0) -> Figure:
-    """A figure from its printed digits. Names ending in `_bytes` are in bytes, exact ones whole; others are counts or ratios."""
+    """A figure from its printed digits. Names ending in `_bytes` are in bytes, whole; others are counts or ratios."""
     plain = text.replace(",", "").replace(" ", "")
     _, point, decimals = plain.partition(".")
-    places = max(len(decimals), digits) if point or digits else 0
     scale = UNITS[unit] if name.endswith("_bytes") else 1
-    exact = (not point and not digits and scale == 1) or unit == "B"
-    slack = 0.0 if exact else 0.5 * 10.0**-places * scale
-    value: int | float = float(plain) * scale if point or scale != 1 else int(plain)
-    if name.endswith("_bytes"):
-        value = round(value)
+    if scale == 1 and not point:
+        return Figure(name, int(plain), 0, text, line.number, line.rank)
+    slack = 0.5 * 10.0 ** -max(len(decimals), digits) * scale
+    value = round(float(plain) * scale) if name.endswith("_bytes") else float(plain)
     return Figure(name, value, slack, text, line.number, line.rank)
 
 
@@ -113,18 +121,12 @@ def _words(match: re.Match[str]) -> dict[str, str]:
 def _wrapped(lines: Sequence[Line], i: int, rows: Sequence[Shape]) -> list[Found]:
     """The message that begins in line i and goes on in lines without a header."""
     rest = [line.text.strip() for line in lines[i + 1 : i + 1 + _BETWEEN] if not line.headed][:_PIECES]
-    head = lines[i].text.rstrip()
+    head = lines[i].text.rstrip()[-_MOST:]
     for count in range(1, len(rest) + 1):
         for gaps in itertools.product(("", " "), repeat=count):
-            text = head + "".join(gap + piece for gap, piece in zip(gaps, rest, strict=False))
+            text = head + "".join(gap + piece[:_MOST] for gap, piece in zip(gaps, rest, strict=False))
             for row in rows:
                 match = row.pattern.search(text)
                 if match:
                     return [Found(row, lines[i], _words(match))]
     return []
-
-
-def joined(words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The groups in order, with the number that pydantic and people want: no separators."""
-    for name, word in words.items():
-        yield name, word.replace(",", "")
