@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from planner import budget_terms as terms
+from planner.budget_share import adapters, check_free, left_on_gpu, others
 from planner.budget_terms import Load, Term
 from planner.engines import llama_cpp, sglang_budget, tensorrt_llm, tgi
 from planner.engines.costs import generation
@@ -65,10 +66,11 @@ def vllm_plan(case: Case) -> Plan:
     """
     settings, given, facts = case.settings, case.given, case.constants["vllm"]
     load, cut = vllm_load(case.model, settings, case.gpu, facts), parallel(settings)
-    found = [terms.weights(case.model, cut, "vllm", given)]
+    found = [left_on_gpu(case.model, settings, terms.weights(case.model, cut, "vllm", given), cut, given)]
     draft = settings.speculative_config.model if settings.speculative_config else None
     if draft is not None and "weights" not in given:
         found.append(replace(terms.weights(draft, {**cut, "pipeline_parallel_size": 1}, "vllm", given), name="draft weights"))
+    found += adapters(case.model, "vllm", settings, cut, given, _width(case.model, settings))
     counted = rules_of(settings.version).cudagraph_estimate
     if "runtime" in given:
         found.append(_given("runtime", given))
@@ -84,11 +86,15 @@ def vllm_plan(case: Case) -> Plan:
             graphs = next(row for row in facts["cuda_graphs"] if load.requests >= row["requests"])
             found.append(terms.given_term("cuda graphs", given) or terms.constant("cuda graphs", graphs))
 
+    found += others(given)
+
     def kv(sizes: Mapping[str, int]) -> int:
-        taken = sum(size for name, size in sizes.items() if name not in ("device", "cuda graphs"))
+        taken = sum(size for name, size in sizes.items() if name not in ("device", "cuda graphs", "other processes"))
         return int(kv_budget_bytes(settings, sizes["device"], taken, sizes.get("cuda graphs", 0)))
 
     share = settings.gpu_memory_utilization or rules_of(settings.version).gpu_memory_utilization
+    if not settings.kv_cache_memory_bytes:
+        check_free(case.gpu, share, given, case.constants)
     why = f"1 - gpu_memory_utilization ({share:g}); the context" + ("" if counted else " and CUDA graphs") + " come out of it"
     return Plan(tuple(found), kv, outside="outside the share", outside_source=why)
 
@@ -122,11 +128,13 @@ def sglang_plan(case: Case) -> Plan:
     """
     model, settings, gpu = case.model, case.settings, case.gpu
     cut = parallel(settings)
-    found = [terms.weights(model, cut, "sglang", case.given), _context(case, cut["tensor_parallel_size"])]
+    found = [terms.weights(model, cut, "sglang", case.given)]
+    found += adapters(model, "sglang", settings, cut, case.given, _width(model, settings))
+    found += [_context(case, cut["tensor_parallel_size"]), *others(case.given)]
 
     def kv(sizes: Mapping[str, int]) -> int:
-        free = sizes["device"] - sizes["non-torch"]
-        after = free - sizes["weights"]
+        free = sizes["device"] - sizes["non-torch"] - sizes.get("other processes", 0)
+        after = free - sizes["weights"] - sizes.get("lora adapters", 0)
         return sglang_budget.kv_budget_bytes(model, settings, free, after, gpu.memory_bytes)
 
     share = sglang_budget.mem_fraction_static(model, settings, gpu.memory_bytes)
@@ -142,7 +150,11 @@ def _context(case: Case, ranks: int) -> Term:
 
 def _measured(case: Case, load: Load, engine: str) -> list[Term]:
     """Weights, context and activation peak for an engine that measures what a trial run leaves."""
-    found = [terms.weights(case.model, parallel(case.settings), engine, case.given)]
+    cut = parallel(case.settings)
+    found = [terms.weights(case.model, cut, engine, case.given)]
+    free = terms.device(case.gpu, case.given).bytes - found[0].bytes - case.given.get("other processes", 0)
+    found += adapters(case.model, engine, case.settings, cut, case.given, _width(case.model, case.settings), max(0, free))
+    found += others(case.given)
     if "runtime" in case.given:
         return [*found, _given("runtime", case.given)]
     rules = case.constants[engine]["activation"]
@@ -202,7 +214,7 @@ def llama_cpp_plan(case: Case) -> Plan:
     """
     model, settings, given = case.model, case.settings, case.given
     facts = case.constants["llama.cpp"]
-    found = [terms.weights(model, {}, "llama.cpp", given)]
+    found = [terms.weights(model, {}, "llama.cpp", given), *adapters(model, "llama.cpp", settings, {}, given), *others(given)]
     if "runtime" in given:
         return Plan((*found, _given("runtime", given)), _left)
     held = llama_cpp.cache_bytes(model, settings)

@@ -24,8 +24,9 @@ from planner.units import GIB
 
 Confidence = Literal["exact", "documented", "measured", "estimated", "given"]
 #: What a person may know better, in bytes: the device's total, weights of the fullest rank, the activation peak, what lies
-#: outside PyTorch (context and communication), captured graphs, all but weights together, and the cache itself.
-GIVEN = ("device", "weights", "activations", "non-torch", "cuda graphs", "runtime", "kv")
+#: outside PyTorch (context and communication), captured graphs, all but weights together, the cache itself, adapters, and
+#: what other processes hold of the GPU.
+GIVEN = ("device", "weights", "activations", "non-torch", "cuda graphs", "runtime", "kv", "lora adapters", "other processes")
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ def weights_per_rank(
     ranks = tensor_parallel_size * data_parallel_size
     split = Split(tensor_parallel_size, pipeline_parallel_size, ranks, expert_parallel, engine)
     shapes = layer_shapes(model, engine)
-    cuts = _stages(len(shapes), pipeline_parallel_size, engine)
+    cuts = pipeline_stages(len(shapes), pipeline_parallel_size, engine)
     outside = _outside(model, weights, split)
     inside = weights.bytes - sum(size for _, size in _shared_out(model, weights).items())
     found = []
@@ -156,7 +156,8 @@ def weights_per_rank(
     return RankWeights(tuple(found))
 
 
-def _stages(layers: int, count: int, engine: str) -> tuple[range, ...]:
+def pipeline_stages(layers: int, count: int, engine: str) -> tuple[range, ...]:
+    """The decoder layers of each of `count` stages, as `engine` cuts them. EngineRefusal for more stages than layers."""
     if count > max(layers, 1):
         raise EngineRefusal(f"{count} pipeline stages are more than the {layers} layers there are", engine=engine)
     if engine in ("vllm", "transformers", "llama.cpp"):

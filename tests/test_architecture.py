@@ -29,6 +29,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("detect",),
     ("engines",),
     ("sharding", "cli_settings"),
+    ("lora",),
     ("budget",),
     ("capacity", "advise", "simulate"),
     ("sweep", "latency", "explain"),

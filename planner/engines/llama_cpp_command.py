@@ -38,6 +38,8 @@ def command(model: Model, settings: Settings, cards: Sequence[Gpu] = ()) -> str:
         words += ["-fa", _flash(settings)]
     words += ["--swa-full"] if settings.swa_full else []
     words += ["--kv-unified"] if settings.kv_unified else []
+    if settings.cache_ram is not None and settings.front_end == "server":
+        words += ["--cache-ram", str(settings.cache_ram)]
     # The output counts as one more layer.
     layers = _ALL_LAYERS if len(model.layers_for("llama.cpp")) < _ALL_LAYERS else _MORE_LAYERS
     words += ["-ngl", str(layers), "--split-mode", "layer"]

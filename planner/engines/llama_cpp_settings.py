@@ -19,7 +19,8 @@ class Settings(EngineSettings):
     n_batch, n_ubatch: tokens of a batch and of one pass; the window's cells depend on it. cache_type_k, cache_type_v:
     storage. swa_full: sliding layers keep the whole context. kv_unified: all sequences share the cells. n_rs_seq: states
     kept back for speculative decoding. ctx_type: mtp is the draft layers' own context. front_end: library (and
-    llama-cpp-python), cli, server (llama-server) or ollama.
+    llama-cpp-python), cli, server (llama-server) or ollama. cache_ram: MiB of host memory for prompts that the server keeps
+    (--cache-ram), 0 for none, -1 without a limit.
     """
 
     version: str | None = None
@@ -35,3 +36,4 @@ class Settings(EngineSettings):
     n_rs_seq: int = Field(default=0, ge=0)
     ctx_type: Literal["default", "mtp"] = "default"
     front_end: Literal["library", "cli", "server", "ollama"] = "library"
+    cache_ram: int | None = Field(default=None, ge=-1)

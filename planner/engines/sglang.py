@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from planner.cache import CacheBytes, CachePart, check_count
 from planner.engines.base import EngineSettings, Pool, card_of
@@ -38,8 +38,9 @@ class Settings(EngineSettings):
 
     context_length: None is the model's limit, -1 the longest that fits. data_parallel_size: replicas; with
     enable_dp_attention they share the tensor-parallel ranks. speculative_draft_model: the draft's described `Model`, for
-    DFLASH; else speculative_draft_layers layers like the target's. `tp_size`, `pp_size`, `dp_size` and `max_model_len` are
-    other spellings.
+    DFLASH; else speculative_draft_layers layers like the target's. enable_lora: slots for max_loras_per_batch adapters of up to
+    max_lora_rank on lora_target_modules. enable_hierarchical_cache: HiCache's pool in host memory, hicache_ratio times the GPU's
+    or hicache_size GB on each rank. `tp_size`, `pp_size`, `dp_size` and `max_model_len` are other spellings.
     """
 
     version: str = "0.5.23"
@@ -80,12 +81,25 @@ class Settings(EngineSettings):
     speculative_num_draft_tokens: int | None = Field(default=None, ge=1)
     speculative_draft_layers: int = Field(default=1, ge=1)
     speculative_draft_model: Model | None = None
+    enable_lora: bool = False
+    max_loras_per_batch: int | None = Field(default=None, ge=1)
+    max_lora_rank: int | None = Field(default=None, ge=1)
+    lora_target_modules: tuple[str, ...] = ()
+    enable_hierarchical_cache: bool = False
+    hicache_ratio: float | None = Field(default=None, gt=0)
+    hicache_size: int = Field(default=0, ge=0)
+    hicache_write_policy: Literal["write_back", "write_through", "write_through_selective"] = "write_through"
 
     SPELLINGS: ClassVar[dict[str, str]] = {
         "tp_size": "tensor_parallel_size", "pp_size": "pipeline_parallel_size", "dp_size": "data_parallel_size",
         "max_model_len": "context_length", "mamba_scheduler_strategy": "mamba_radix_cache_strategy",
         "nsa_prefill_backend": "dsa_prefill_backend", "nsa_decode_backend": "dsa_decode_backend",
     }  # fmt: skip
+
+    @field_validator("lora_target_modules", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
 
 
 def _setup(model: Model, settings: Settings | None, gpu: str | Gpu | None) -> Setup:
@@ -168,10 +182,10 @@ def launch_command(model: Model, settings: Settings | None = None) -> str:
     settings = settings or Settings()
     words = ["python", "-m", "sglang.launch_server", "--model-path", model.name]
     for key, value in settings.model_dump(exclude_defaults=True).items():
-        if key in ("version", "speculative_draft_layers", "speculative_draft_model") or value in (None, -1, False):
+        if key in ("version", "speculative_draft_layers", "speculative_draft_model") or value in (None, -1, False, ()):
             continue
         flag = "--" + key.replace("_", "-")
-        words += [flag] if value is True else [flag, str(value)]
+        words += [flag] if value is True else [flag, *(map(str, value) if isinstance(value, tuple) else [str(value)])]
     if settings.speculative_draft_model is not None:
         words += ["--speculative-draft-model-path", settings.speculative_draft_model.name]
     return shlex.join(words)

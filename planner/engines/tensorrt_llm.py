@@ -33,8 +33,9 @@ class Settings(EngineSettings):
 
     backend: pytorch, or tensorrt for the C++ engines. kv_cache_dtype: KvCacheConfig's `dtype`. max_attention_window: windows
     repeated over the layers; without it window layers keep everything. max_seq_len: None is the model's limit, -1 the longest
-    that fits. num_nextn_predict_layers: MTP or EAGLE3 layers, on the last pipeline stage. `tp_size`, `pp_size`,
-    `kv_cache_free_gpu_memory_fraction` and `max_model_len` are other spellings.
+    that fits. num_nextn_predict_layers: MTP or EAGLE3 layers, on the last pipeline stage. max_lora_rank, max_loras,
+    max_cpu_loras, lora_target_modules: LoraConfig's, adapters being served where max_lora_rank is set; device_cache_percent:
+    PeftCacheConfig's share. `tp_size`, `pp_size`, `kv_cache_free_gpu_memory_fraction` and `max_model_len` are other spellings.
     """
 
     version: str = "1.4.0rc4"
@@ -59,6 +60,11 @@ class Settings(EngineSettings):
     mamba_ssm_cache_dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
     max_draft_len: int = Field(default=0, ge=0)
     num_nextn_predict_layers: int = Field(default=0, ge=0)
+    max_lora_rank: int | None = Field(default=None, ge=1, le=1 << 16)
+    max_loras: int | None = Field(default=None, ge=1, le=4096)
+    max_cpu_loras: int | None = Field(default=None, ge=1, le=1 << 20)
+    lora_target_modules: list[str] | None = None
+    device_cache_percent: float | None = Field(default=None, gt=0, lt=1)
 
     SPELLINGS: ClassVar[dict[str, str]] = {
         "tp_size": "tensor_parallel_size", "pp_size": "pipeline_parallel_size", "max_model_len": "max_seq_len",
@@ -160,7 +166,7 @@ def launch_command(model: Model, settings: Settings | None = None) -> str:
     flags = {"tensor_parallel_size": "--tp_size", "pipeline_parallel_size": "--pp_size", "max_seq_len": "--max_seq_len",
              "max_batch_size": "--max_batch_size", "free_gpu_memory_fraction": "--kv_cache_free_gpu_memory_fraction",
              "backend": "--backend"}  # fmt: skip
-    words, cache, rest = ["trtllm-serve", model.name], {}, {}
+    words, cache, rest, lora = ["trtllm-serve", model.name], {}, {}, {}
     for key, value in settings.model_dump(exclude_defaults=True).items():
         if key == "version" or value in (None, -1):
             continue
@@ -168,18 +174,28 @@ def launch_command(model: Model, settings: Settings | None = None) -> str:
             words += [flags[key], str(value)]
         elif key in ("enable_attention_dp", "max_input_len", "dtype"):
             rest[key] = value
+        elif key in _LORA:
+            lora[key] = value
+        elif key == "device_cache_percent":
+            rest["peft_cache_config"] = f"{{device_cache_percent: {value}}}"
         elif key not in ("max_draft_len", "num_nextn_predict_layers"):
             cache["dtype" if key == "kv_cache_dtype" else key] = value
-    if not cache and not rest and not settings.num_nextn_predict_layers:
+    if not cache and not rest and not lora and not settings.num_nextn_predict_layers:
         return shlex.join(words)
     lines = [_line(key, value) for key, value in rest.items()]
     if settings.num_nextn_predict_layers:
         layers = f"  num_nextn_predict_layers: {settings.num_nextn_predict_layers}"
         lines += ["speculative_config:", "  decoding_type: MTP", layers]
+    if lora:
+        lines += ["lora_config:", *(f"  {_line(key, value)}" for key, value in lora.items())]
     if cache:
         lines += ["kv_cache_config:", *(f"  {_line(key, value)}" for key, value in cache.items())]
     body = "\n".join(lines)
     return f"cat > options.yaml <<'END'\n{body}\nEND\n{shlex.join(words)} --extra_llm_api_options options.yaml"
+
+
+#: What LoraConfig calls its settings.
+_LORA = ("max_lora_rank", "max_loras", "max_cpu_loras", "lora_target_modules")
 
 
 def _line(key: str, value: object) -> str:

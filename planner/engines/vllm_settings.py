@@ -34,7 +34,9 @@ class Settings(EngineSettings):
     the checkpoint says otherwise. block_size: tokens a block, chosen by attention backend when None.
     max_num_batched_tokens, max_num_seqs: by GPU memory when None. enable_prefix_caching, async_scheduling: by model.
     kv_cache_dtype_skip_layers: layer numbers, or "sliding_window", that keep the model's dtype.
-    kv_cache_memory_bytes: the budget itself, in place of a share of the GPU.
+    kv_cache_memory_bytes: the budget itself, in place of a share of the GPU. enable_lora: slots for max_loras adapters of up to
+    max_lora_rank on lora_target_modules, all where none are named. kv_offloading_size: GiB of host memory for blocks, all ranks
+    together; swap_space: the same of engine V0, a GPU. cpu_offload_gb: GiB of each GPU's weights that stay in host memory.
     """
 
     version: str = "0.33.0"
@@ -60,6 +62,17 @@ class Settings(EngineSettings):
     gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
     language_model_only: bool = False
     speculative_config: SpeculativeConfig | None = None
+    enable_lora: bool = False
+    max_loras: int = Field(default=1, ge=1, le=4096)
+    max_lora_rank: int = Field(default=16, ge=1, le=1 << 16)
+    max_cpu_loras: int | None = Field(default=None, ge=1, le=1 << 20)
+    lora_dtype: Literal["auto", "float16", "bfloat16"] = "auto"
+    lora_target_modules: tuple[str, ...] = ()
+    fully_sharded_loras: bool = False
+    kv_offloading_size: float | None = Field(default=None, gt=0, le=1 << 20)
+    kv_offloading_backend: Literal["native", "lmcache"] = "native"
+    swap_space: float | None = Field(default=None, ge=0, le=1 << 20)
+    cpu_offload_gb: float = Field(default=0, ge=0, le=1 << 20)
 
     @field_validator("max_model_len")
     @classmethod
@@ -68,7 +81,7 @@ class Settings(EngineSettings):
             raise ValueError("must be a length of at least 1, or -1 to solve for the largest that fits")
         return value
 
-    @field_validator("kv_cache_dtype_skip_layers", mode="before")
+    @field_validator("kv_cache_dtype_skip_layers", "lora_target_modules", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return tuple(str(entry) for entry in value) if isinstance(value, list | tuple) else value
