@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextvars import ContextVar
 from importlib import resources
 
 import streamlit as st
@@ -12,6 +13,9 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 DEFAULT = "en"
 #: Each language by its own name. One whose file is missing is not offered.
 NAMES = {"en": "English", "zh-CN": "简体中文", "zh-TW": "繁體中文"}
+#: The language of this thread's run, because looking it up in the session for each of a page's thousand texts takes long. A
+#: fragment runs in a thread of its own and looks once.
+_CURRENT: ContextVar[str | None] = ContextVar("language", default=None)
 _FOLDER = resources.files("ui").joinpath("locales")
 
 
@@ -34,7 +38,17 @@ def texts(language: str = DEFAULT) -> dict[str, str]:
 
 def language() -> str:
     """The language of the visitor whose page is being drawn; English outside a page."""
-    return str(st.session_state.get("language", DEFAULT)) if get_script_run_ctx(suppress_warning=True) else DEFAULT
+    found = _CURRENT.get()
+    if found is None:
+        found = str(st.session_state.get("language", DEFAULT)) if get_script_run_ctx(suppress_warning=True) else DEFAULT
+        _CURRENT.set(found)
+    return found
+
+
+def speak(language: str) -> None:
+    """Draw this run of the page in a language."""
+    st.session_state.language = language
+    _CURRENT.set(language)
 
 
 def t(key: str, /, **fields: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ui.i18n import DEFAULT, NAMES, languages, t
+from ui.i18n import DEFAULT, NAMES, languages, speak, t
 
 #: Streamlit writes "en" into every page; screen readers, translators and the choice of glyphs go by it.
 _HTML_LANG = st.components.v2.component(
@@ -26,9 +26,10 @@ def settle() -> None:
     """Choose the language before the first text. A link's `lang` that is none is reported with the link's other bad values."""
     state, asked = st.session_state, st.query_params.get("lang")
     if "language" not in state:
-        state.language = asked if asked in languages() else of_browser(st.context.locale)
+        speak(asked if asked in languages() else of_browser(st.context.locale))
         if asked is not None and asked not in languages():
             state.setdefault("link_lost", {})["lang"] = asked
+    speak(state.language)
     if state.language == of_browser(st.context.locale):
         st.query_params.pop("lang", None)
     elif asked != state.language:

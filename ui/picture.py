@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import streamlit as st
 
@@ -15,6 +15,7 @@ from ui import format as fmt
 from ui.answer import requests_text
 from ui.i18n import t
 from ui.inputs import Workload
+from ui.side_by_side import identity
 
 _MAX_GROUPS = 12
 _STEPS = 32
@@ -118,18 +119,13 @@ def _curve(
     limit = model.max_context
     end = max(limit or 2 * cache.tokens, cache.tokens)
     windows = {c.window for layer in model.layers for c in layer.caches if c.window is not None and c.window < end}
-    at = sorted({end * i // _STEPS for i in range(_STEPS + 1)} | windows | {cache.tokens})
+    steps = tuple(sorted({end * i // _STEPS for i in range(_STEPS + 1)} | windows))
+    at = sorted({*steps, cache.tokens})
+    asked = (cache.requests, workload.kv_cache_dtype, cache.encoder_tokens)
 
-    def line(of: Model) -> list[tuple[int, int]]:
-        return [
-            (
-                tokens,
-                architecture_bytes(
-                    of, tokens, cache.requests, kv_cache_dtype=workload.kv_cache_dtype, encoder_tokens=cache.encoder_tokens
-                ).total_bytes,
-            )
-            for tokens in at
-        ]
+    def line(of: Model, heads: int = 0) -> list[tuple[int, int]]:
+        name = f"{identity(model)}|{heads}"
+        return sorted({*_kept_line(name, of, steps, *asked), *_line(of, (cache.tokens,), *asked)})
 
     lines = [(t("curve.own") if engine is None else t("curve.architecture"), "own", line(model))]
     here = (cache.tokens, cache.total_bytes)
@@ -137,15 +133,30 @@ def _curve(
         lines.append((engine[0], "engine", [(tokens, engine[1](tokens) if tokens else 0) for tokens in at]))
         here = (cache.tokens, engine[1](cache.tokens))
     if twins.mha_bytes is not None and twins.mha_bytes != twins.own_bytes:
-        lines.append((t("curve.mha", heads=model.attention_heads), "mha", line(model.with_kv_heads(model.attention_heads))))
+        lines.append((t("curve.mha", heads=model.attention_heads), "mha", line(model.with_kv_heads(model.attention_heads), -1)))
     if twins.mqa_bytes is not None and twins.mqa_bytes != twins.own_bytes:
-        lines.append((t("curve.mqa"), "mqa", line(model.with_kv_heads(1))))
+        lines.append((t("curve.mqa"), "mqa", line(model.with_kv_heads(1), 1)))
     room = workload.gpu.usable_bytes - model.weight_bytes if workload.gpu and model.weight_bytes is not None else None
     alt = t(
         "curve.alt", model=model.name, size=fmt.size(here[1]), tokens=f"{cache.tokens:,}",
         limit=t("curve.alt.limit", limit=f"{limit:,}") if limit else "",
     )  # fmt: skip
     charts.show(charts.curve(lines, here, limit, room, requests_text(cache.requests)), "curve_chart", alt)
+
+
+def _line(model: Model, at: Sequence[int], requests: int, dtype: str | None, encoder: int) -> list[tuple[int, int]]:
+    return [
+        (tokens, architecture_bytes(model, tokens, requests, kv_cache_dtype=dtype, encoder_tokens=encoder).total_bytes)
+        for tokens in at
+    ]
+
+
+@st.cache_data(max_entries=512, show_spinner=False)
+def _kept_line(
+    name: str, _model: Model, at: tuple[int, ...], requests: int, dtype: str | None, encoder: int
+) -> list[tuple[int, int]]:
+    """The line at the lengths that stay the same while a person changes theirs."""
+    return _line(_model, at, requests, dtype, encoder)
 
 
 def _twins(model: Model, cache: CacheBytes, twins: explain.Twins) -> None:
