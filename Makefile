@@ -4,7 +4,7 @@ APP_PORT ?= 8501
 APP := .venv-app
 DEV := .venv
 
-.PHONY: app test check fix coverage screenshots clean
+.PHONY: app test live check fix coverage screenshots clean
 
 $(APP)/.ready: requirements-app.txt
 	$(PYTHON) -m venv $(APP)
@@ -25,7 +25,13 @@ app: $(APP)/.ready
 	$(APP)/bin/python -m streamlit run app.py --server.port $(APP_PORT)
 
 test: $(DEV)/.ready
+	PYTHON=$(PYTHON) scripts/live_server.sh
 	$(DEV)/bin/python -m pytest -q
+
+# A real llama.cpp server against the planner; here it is a failure where that server cannot be installed.
+live: $(DEV)/.ready
+	PYTHON=$(PYTHON) REQUIRE_LIVE=1 scripts/live_server.sh
+	REQUIRE_LIVE=1 $(DEV)/bin/python -m pytest -q -m live tests/validation
 
 check: $(DEV)/.ready
 	$(DEV)/bin/ruff check .
@@ -42,4 +48,4 @@ screenshots: $(DEV)/.ready
 	$(DEV)/bin/python scripts/screenshots.py
 
 clean:
-	rm -rf $(APP) $(DEV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(APP) $(DEV) .venv-live .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -22,7 +22,6 @@ from validation.server_told import Told, compared, whole, word
 
 NAME: Final = "llama.cpp"
 _LONGEST: Final = re.compile(r"^llamacpp:n_tokens_max (\d+)", re.MULTILINE)
-_SHARED: Final = "--set kv_unified=true or false: whether all slots share the cells"
 _TYPES: Final = "--set cache_type_k=q8_0 cache_type_v=q8_0 (one --set each): how the cache is stored; f16 is taken"
 
 _CAPPED: Final = "--set n_ctx=N: what -c was; a slot never has more than the trained context, and a larger -c takes more memory"
@@ -90,25 +89,18 @@ def explain(told: Told, model: Model, settings: llama_cpp.Settings, gpu: Gpu | N
     if not n_ctx:
         return check_of((), ("n_ctx: this server does not tell it at /props; its start-up log does",), rules=told.notes)
     count = settings.n_seq_max or slots
-    unified = settings.kv_unified
-    if unified is None and slots > 1:
-        missing.append(f"{_SHARED}; each slot has its own is taken")
+    held = _held(model, settings, n_ctx, count, missing)
     if not {"cache_type_k", "cache_type_v"} & settings.model_fields_set:
         missing.append(_TYPES)
     if settings.n_ctx is None and n_ctx == model.max_context:
         missing.append(_CAPPED)
     if settings.n_ubatch is None and any(cache.window for layer in model.layers_for(NAME) for cache in layer.caches):
         missing.append(_WINDOWS)
-    shared = bool(unified) or count == 1
-    asked = settings.model_copy(
-        update={"n_ctx": n_ctx * (1 if shared else count) if settings.n_ctx is None else settings.n_ctx, "n_seq_max": count}
-    )
-    held = llama_cpp.cache_bytes(model, asked)
     lines = [_context(model, held, n_ctx, settings), *_slots(told, slots, count, n_ctx), *_file(told, model)]
     if longest := told.figures.get("n_tokens_max"):
         rule = "the longest sequence so far; ours is what a slot holds"
         lines.append(compared("n_tokens_max", longest, held.tokens, rule, agrees=longest <= held.tokens))
-    kinds = f"K {format_bytes(held.k_bytes)} ({asked.cache_type_k}), V {format_bytes(held.v_bytes)} ({asked.cache_type_v})"
+    kinds = f"K {format_bytes(held.k_bytes)} ({settings.cache_type_k}), V {format_bytes(held.v_bytes)} ({settings.cache_type_v})"
     states = f", states {format_bytes(held.state_bytes)} (f32)" if held.state_bytes else ""
     notes = (
         *told.notes,
@@ -116,6 +108,28 @@ def explain(told: Told, model: Model, settings: llama_cpp.Settings, gpu: Gpu | N
         f" {format_bytes(held.total_bytes)}: {kinds}{states}; the server's log prints the same at its start",
     )
     return check_of(lines, missing, rules=(*notes, *held.warnings))
+
+
+def _held(
+    model: Model, settings: llama_cpp.Settings, n_ctx: int, count: int, missing: list[str]
+) -> llama_cpp.LlamaCppBytes:
+    """What is allocated: for the context that was asked for, else for that which gives each slot its n_ctx.
+
+    Whether slots share the cells is as it was said, else as n_ctx shows where it was asked for; else the larger is taken.
+    """
+    ways = [bool(settings.kv_unified)] if settings.kv_unified is not None or count == 1 else [False, True]
+    found = []
+    for shared in ways:
+        asked = n_ctx * (1 if shared else count) if settings.n_ctx is None else settings.n_ctx
+        update = {"n_ctx": asked, "n_seq_max": count, "kv_unified": shared}
+        found.append(llama_cpp.cache_bytes(model, settings.model_copy(update=update)))
+    shown = [held for held in found if settings.n_ctx is not None and min(held.tokens, model.max_context or held.tokens) == n_ctx]
+    if len(shown) == 1 or len(found) == 1:
+        return (shown or found)[0]
+    held = max(found, key=lambda each: each.total_bytes)
+    word = "have cells of their own" if held is found[0] else "share the cells"
+    missing.append(f"--set kv_unified=true or false: whether the slots share the cells; that they {word} is taken, which is more")
+    return held
 
 
 def _context(model: Model, held: llama_cpp.LlamaCppBytes, printed: int, settings: llama_cpp.Settings) -> CheckLine:

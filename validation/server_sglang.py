@@ -18,14 +18,14 @@ from planner.model import Model
 from planner.units import GIB, format_bytes
 from validation.logs.log import Check, CheckLine, check_of
 from validation.server_http import Client
-from validation.server_told import Told, by_budget, compared, whole, word
+from validation.server_told import AMPLE, Told, by_budget, compared, whole, word
 
 NAME: Final = "sglang"
 _PATHS: Final = ("/server_info", "/get_server_info")
 #: Flags that are read, where the server has them, under the names of sglang.Settings or another spelling of these.
 _FLAGS: Final = (
     "version", "dtype", "kv_cache_dtype", "tp_size", "pp_size", "dp_size", "dcp_size", "enable_dp_attention", "context_length",
-    "mem_fraction_static", "max_running_requests", "page_size", "chunked_prefill_size", "cuda_graph_max_bs",
+    "mem_fraction_static", "max_total_tokens", "max_running_requests", "page_size", "chunked_prefill_size", "cuda_graph_max_bs",
     "disable_piecewise_cuda_graph", "attention_backend", "dsa_prefill_backend", "dsa_decode_backend", "nsa_prefill_backend",
     "nsa_decode_backend", "moe_a2a_backend", "disable_radix_cache", "disable_overlap_schedule", "swa_full_tokens_ratio",
     "disable_hybrid_swa_memory", "mamba_ssm_dtype", "mamba_full_memory_ratio", "max_mamba_cache_size",
@@ -34,7 +34,6 @@ _FLAGS: Final = (
 )  # fmt: skip
 #: Flags that leave the pools' bytes alone: one that the planner cannot read is left out, with a word about it.
 _HARMLESS: Final = {"chunked_prefill_size", "cuda_graph_max_bs", "moe_a2a_backend", "attention_backend", "version"}
-AMPLE: Final = 1 << 50  # more than any pool: the server's own token count is the limit
 
 
 def read(client: Client) -> Told | None:
@@ -104,7 +103,10 @@ def explain(told: Told, model: Model, settings: sglang.Settings, gpu: Gpu | None
     tokens = int(told.figures["max_total_num_tokens"])
     pool = sglang.pool(model, settings.model_copy(update={"max_total_tokens": tokens}), AMPLE, gpu)
     lines = [*_memory(told, pool, tokens), _requests(told, pool, settings, missing)]
-    if settings.max_total_tokens is None:
+    asked = settings.max_total_tokens
+    if asked is not None and tokens == asked // pool.details["page_size"] * pool.details["page_size"]:
+        lines.append(compared("max_total_num_tokens", tokens, pool.tokens, f"max_total_tokens {asked:,} in whole pages"))
+    else:
         lines.append(by_budget(told, model, settings, gpu, "max_total_num_tokens", tokens, missing))
     size = pool.details["kv_bytes"]
     notes = [

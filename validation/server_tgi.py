@@ -69,7 +69,7 @@ def explain(told: Told, model: Model, settings: tgi.Settings, gpu: Gpu | None) -
     else:
         rule = f"whole blocks of {size} ({pool.details['attention']} attention)"
         lines.append(compared("max_batch_total_tokens", tokens, pool.tokens, rule))
-        lines.append(by_budget(told, model, settings, gpu, "max_batch_total_tokens", tokens, missing))
+        lines.append(by_budget(told, model, settings, gpu, "pool_tokens", tokens, missing))
     if asked is not None:
         rule = f"a request reserves {pool.blocks_per_request:,} blocks whole; ours is the most that fits beside block 0"
         lines.append(compared("max_total_tokens", asked, usable, rule, agrees=asked <= usable))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from planner.budget import budget
 from planner.engines import engine
@@ -13,6 +13,8 @@ from planner.errors import EngineRefusal, InputError
 from planner.hardware import Gpu
 from planner.model import Model
 from validation.logs.log import CheckLine
+
+AMPLE: Final = 1 << 50  # more bytes than any pool has: where the server's own count is the limit
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def whole(value: object) -> int | None:
 def by_budget(
     told: Told, model: Model, settings: Any, gpu: Gpu | None, name: str, printed: int, missing: list[str]
 ) -> CheckLine | None:
-    """The pool's size as the planner's own budget of the GPU gives it: blocks or tokens, agreeing inside its range.
+    """The pool's blocks (num_gpu_blocks) or tokens as the planner's own budget of the GPU gives them, agreeing in its range.
 
     None, with what to say added to `missing`, where the GPU or the model's weights are not known.
     """

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from planner.engines import vllm
 from planner.engines.base import Pool
+from planner.errors import shown
 from planner.hardware import Gpu
 from planner.model import Model
 from planner.units import format_bytes
 from validation.logs.log import Check, CheckLine, check_of
 from validation.server_http import Client
-from validation.server_told import Told, by_budget, compared, whole, word
+from validation.server_told import AMPLE, Told, by_budget, compared, whole, word
 
 NAME: Final = "vllm"
 _INFO: Final = re.compile(r"^(?:ray_)?vllm[:_]cache_config_info\{(.*)\}\s", re.MULTILINE)
@@ -36,6 +38,8 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
 }
 #: Settings that the labels of cache_config_info do not hold, where /server_info or vllm:vllm_config_info tells them.
 _PARALLEL: Final = ("tensor_parallel_size", "pipeline_parallel_size", "decode_context_parallel_size")
+_WINDOWS: Final = ("sliding", "sliding_mla", "chunked")
+_BATCHES: Final = (2048, 8192, 16384)  # the defaults of max_num_batched_tokens, by GPU memory
 _FIGURES: Final = ("num_gpu_blocks", "kv_cache_size_tokens")
 
 
@@ -58,17 +62,20 @@ def read(client: Client) -> Told | None:
     if labels.get("user_specified_block_size") == "True":
         settings["block_size"] = whole(labels["block_size"])
     settings |= _parallel(metrics + client.get("/server_info").text())
-    if version:
+    untold = version is None or version.startswith("0.1.dev")  # a build without its tags
+    if not untold:
         settings["version"] = version
     if length := whole(served.get("max_model_len")):
         settings["max_model_len"] = length
     figures: dict[str, float] = {name: count for name in _FIGURES if (count := whole(labels.get(name))) is not None}
     with contextlib.suppress(ValueError):
         figures["kv_cache_max_concurrency"] = float(labels.get("kv_cache_max_concurrency", ""))
-    notes = () if len(rows) < 2 else (f"{len(rows)} engines share the requests (data parallel); the smallest pool is compared",)
+    notes = [f"the release is not told ({shown(version)}); the rules of the newest are taken"] if untold else []
+    if len(rows) > 1:
+        notes.append(f"{len(rows)} engines share the requests (data parallel); the smallest pool is compared")
     return Told(
         NAME, version, word(served.get("id")), word(served.get("root")), settings=settings, figures=figures,
-        other={"labels": labels}, notes=notes,
+        other={"labels": labels}, notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -105,12 +112,12 @@ def explain(told: Told, model: Model, settings: vllm.Settings, gpu: Gpu | None) 
         missing.append("num_gpu_blocks: this vLLM does not print it at /metrics; its start-up log does")
         return check_of((), missing, rules=notes)
     settings, block_line = _block_size(told, model, settings, gpu, notes)
-    pool = vllm.pool(model, settings.model_copy(update={"num_gpu_blocks_override": blocks}), gpu=gpu)
-    lines = [block_line, *_capacity(told, pool), _blocks(told, model, settings, gpu, blocks, pool, missing)]
-    for name in _PARALLEL[:2]:
-        if name not in settings.model_fields_set:
-            missing.append(f"--set {name}=N: how many GPUs share the model; 1 is taken")
-    if gpu is None and any(group.kind in ("sliding", "sliding_mla", "chunked") for group in pool.groups):
+    settings, settled = _batch(told, model, settings, gpu, notes)
+    pool = vllm.pool(model, settings.model_copy(update={"num_gpu_blocks_override": blocks}), AMPLE, gpu)
+    lines = [block_line, *(_capacity(told, pool) if settled else ()), _blocks(told, model, settings, gpu, blocks, pool, missing)]
+    if wanted := [name for name in _PARALLEL[:2] if name not in settings.model_fields_set]:
+        missing.append(f"--set {'=N, --set '.join(wanted)}=N: how the model is spread over GPUs; 1 is taken")
+    if not settled:
         missing.append("--gpu, or --set max_num_batched_tokens=N: windows keep the tokens in flight, which depend on it")
     size = blocks * pool.bytes_per_block
     notes.append(
@@ -118,7 +125,8 @@ def explain(told: Told, model: Model, settings: vllm.Settings, gpu: Gpu | None) 
         f" {pool.max_model_len:,} tokens takes {pool.blocks_per_request:,} blocks, so {pool.max_concurrency:,.2f} run at once"
         f" and the log's size is {pool.tokens:,} tokens"
     )
-    return check_of(lines, missing, rules=(*notes, *pool.warnings))
+    runs = (text for text in pool.warnings if "will not start" not in text)  # it did, with a flag that is not told
+    return check_of(lines, missing, rules=(*notes, *runs))
 
 
 def _block_size(
@@ -150,12 +158,34 @@ def _block_size(
     return settings, compared("block_size", printed, ours, f"tokens of a block: {why}")
 
 
+def _batch(
+    told: Told, model: Model, settings: vllm.Settings, gpu: Gpu | None, notes: list[str]
+) -> tuple[vllm.Settings, bool]:
+    """Settings with the batch whose tokens in flight windows keep, and whether it is known.
+
+    Its default goes by the GPU. Without one it is that of the defaults which alone gives the printed concurrency.
+    """
+    fixed = settings.model_copy(update={"num_gpu_blocks_override": whole(told.figures["num_gpu_blocks"])})
+    windows = any(group.kind in _WINDOWS for group in vllm.pool(model, settings, 0, gpu).groups)
+    if gpu is not None or settings.max_num_batched_tokens or not windows:
+        return settings, True
+    printed = told.figures.get("kv_cache_max_concurrency", 0.0)
+    fitting = []
+    for size in _BATCHES:
+        pool = vllm.pool(model, fixed.model_copy(update={"max_num_batched_tokens": size}), AMPLE)
+        fitting += [size] if math.isclose(pool.max_concurrency, printed, rel_tol=1e-9) else []
+    if len(fitting) != 1:
+        return settings, False
+    notes.append(f"max_num_batched_tokens {fitting[0]:,} is taken: of the defaults it alone gives the printed concurrency")
+    return settings.model_copy(update={"max_num_batched_tokens": fitting[0]}), True
+
+
 def _capacity(told: Told, pool: Pool) -> list[CheckLine]:
     lines = []
     request = f"one request of {pool.max_model_len:,} tokens takes {pool.blocks_per_request:,} blocks"
     printed = told.figures.get("kv_cache_max_concurrency")
     if printed is not None:
-        equal = abs(printed - pool.max_concurrency) <= 1e-9 * max(1.0, printed)
+        equal = math.isclose(printed, pool.max_concurrency, rel_tol=1e-9)
         rule = f"{pool.num_blocks:,} blocks / {pool.blocks_per_request:,}: {request}"
         lines.append(compared("max_concurrency", printed, pool.max_concurrency, rule, equal))
     printed = told.figures.get("kv_cache_size_tokens")
@@ -164,7 +194,7 @@ def _capacity(told: Told, pool: Pool) -> list[CheckLine]:
     length = told.settings.get("max_model_len")
     if length is not None:
         longest = int(pool.details["estimated_max_model_len"])
-        rule = f"the server runs, so {request} and fits the {pool.num_blocks:,} blocks; ours is the longest that does, up to it"
+        rule = f"{request} of {pool.num_blocks:,}; ours is the longest, up to it, that fits"
         lines.append(compared("max_model_len", length, longest, rule))
     return lines
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from planner.errors import InputError, PlannerError
 from tests.validation.fake_server import Route, moved, raw, serving
-from tests.validation.test_server import llama_cpp
+from tests.validation.server_answers import llama_cpp
 from validation import server, server_http
 from validation.server_http import Answer, Client, ServerError, near, resolve, target_of
 
