@@ -15,6 +15,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NoReturn
@@ -28,6 +29,7 @@ from planner.hardware import gpu as find_gpu
 from planner.model import Model
 from validation import server_llama_cpp, server_ollama, server_sglang, server_tgi, server_vllm
 from validation.logs.log import Check
+from validation.logs.models import candidates
 from validation.server_http import Client, ServerError, near, refusal, resolve, target_of
 from validation.server_report import as_json, as_text
 from validation.server_told import Told
@@ -91,7 +93,8 @@ def ask(client: Client, name: str | None) -> tuple[str, Told]:
 
 def find_model(told: Told, asked: str | None, local: bool) -> Model | None:
     """The model as it was asked for, as the server describes it, from its own file where that is on this machine, or from the
-    catalogue by its name. None where it is known from none of them: no name that a server gives is looked up elsewhere.
+    catalogue by its name, without weights where that says that these are stored otherwise than the catalogue's. None where
+    it is known from none of them: no name that a server gives is looked up elsewhere.
     """
     if asked is not None:
         return model_configs.read(asked)
@@ -101,10 +104,11 @@ def find_model(told: Told, asked: str | None, local: bool) -> Model | None:
         path = Path(name) if name and local and os.path.isabs(name) else None
         if path and ((path.suffix == ".gguf" and path.is_file()) or (path / "config.json").is_file()):
             return model_configs.read(path)
-    for name in (told.root, told.model):
-        for word in (name, name.rstrip("/").rpartition("/")[2]) if name else ():
+    for name in filter(None, (told.root, told.model)):
+        for word in candidates(name):
             if entry := catalogue.find(word):
-                return model_configs.read(f"catalogue:{entry.id}")
+                model = model_configs.read(f"catalogue:{entry.id}")
+                return model if name.rstrip("/").endswith(word) else replace(model, weights=None)
     return None
 
 

@@ -103,6 +103,16 @@ def test_vllm_older_labels(info: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert f"{blocks * 16:,} tokens" in " ".join(report["rules"])  # uniform layers at 0.10: blocks x block_size
 
 
+def test_vllm_a_quantized_copy_of_a_known_model(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its cache is that of the model without AWQ; its weights are not, so the pool of a GPU is not worked out from them."""
+    info = labels(block_size=16, cache_dtype="auto", kv_cache_size_tokens=10576, num_gpu_blocks=661)
+    for name in ("Qwen/Qwen3-4B-Instruct-2507-AWQ", "/models/Qwen3-4B-Instruct-2507-AWQ/"):
+        status, report = compare(vllm(name, 4096, "0.29.0", info), capsys, "--gpu", "l4")
+        assert (status, lines(report)["gpu_kv_cache_tokens"]) == (0, (10576, 10576, True))
+        assert "num_gpu_blocks" not in lines(report)
+        assert any("weights" in wanted for wanted in report["missing"])
+
+
 def test_vllm_blocks_that_are_not_told(capsys: pytest.CaptureFixture[str]) -> None:
     """Some releases of 2025 printed None (issue 16560): nothing is compared, and the log is asked for."""
     status, report = compare(vllm(LLAMA, 8192, "0.8.3", labels(block_size=16, num_gpu_blocks="None")), capsys)
