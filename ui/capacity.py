@@ -10,6 +10,9 @@ from ui import (
     capacity_ask,
     capacity_command,
     capacity_inputs,
+    capacity_map,
+    capacity_others,
+    capacity_over_time,
     capacity_parts,
     capacity_time,
     engine_input,
@@ -32,7 +35,7 @@ def answered(asked: Asked) -> Plan | None:
     with messages.guarded():
         options = capacity_ask.legal_splits(asked)
         if options:
-            capacity_parts.splits(options, None)
+            capacity_parts.legal_splits(options, asked)
     return None
 
 
@@ -46,7 +49,8 @@ def _refused(problem: PlannerError, title: str) -> None:
 
 
 def show(plan: Plan, asked: Asked) -> None:
-    """Everything below the inputs, each part on its own: where one fails, the others stand."""
+    """Everything below the inputs, each part on its own: where one fails, the others stand. What takes longer is drawn last, in
+    its place."""
     with messages.guarded():
         capacity_parts.verdict(plan, asked)
     with messages.guarded():
@@ -55,17 +59,23 @@ def show(plan: Plan, asked: Asked) -> None:
         capacity_parts.notes(plan)
     with messages.guarded():
         capacity_parts.memory(plan)
-    later = st.container()
+    advice = st.container()
     with messages.guarded():
         capacity_parts.curve(plan, asked)
-    if plan.gpus > 1 and not asked.node.mixed:
-        with messages.guarded():
-            capacity_parts.splits(capacity_ask.splits(asked, plan), plan)
+    grid, over_time = st.container(), st.container()
     with messages.guarded():
         capacity_time.show(plan, asked.price)
+    others = st.container()
     with messages.guarded():
         capacity_command.show(plan, asked)
-    with later, messages.guarded():  # last, because each change is planned again
+    with grid, messages.guarded():
+        capacity_map.show(plan, asked)
+    if plan.workload is not None and plan.workload.varies:
+        with over_time, messages.guarded():
+            capacity_over_time.show(plan, asked)
+    with others, messages.guarded():
+        capacity_others.show(plan, asked)
+    with advice, messages.guarded():  # last, because each change is planned again
         capacity_parts.advice(plan, asked)
 
 
@@ -81,7 +91,7 @@ with notices:
     messages.ignored(link.ignored())
 
 if asked is None:
-    st.caption(t("answer.waiting"))
+    st.caption(t("capacity.waiting"))
     st.stop()
 
 with messages.guarded():

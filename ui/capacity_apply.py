@@ -8,7 +8,7 @@ import streamlit as st
 
 from planner import hardware
 from planner.capacity_demand import CONTEXT_WORDS
-from planner.capacity_plan import Advice, Plan
+from planner.capacity_plan import Plan
 from planner.errors import PlannerError
 from ui.capacity_inputs import Asked
 from ui.engine_fields import fields, key
@@ -17,9 +17,9 @@ from ui.inputs import MAX_REQUESTS
 _RANKS = ("tensor_parallel_size", "num_shard")
 
 
-def values(advice: Advice, asked: Asked, plan: Plan) -> dict[str, Any] | None:
-    """Inputs by key with the values that make the change true; None where the inputs cannot say it."""
-    change, option, found = advice.change, asked.option, dict[str, Any]()
+def values(change: dict[str, Any], gpus: int, asked: Asked, plan: Plan) -> dict[str, Any] | None:
+    """Inputs by key with the values that make the change true, on `gpus` GPUs; None where the inputs cannot say it."""
+    option, found = asked.option, dict[str, Any]()
     if set(change) - {"settings", "workload", "weights", "engine", "gpus", "gpu"}:
         return None
     if "engine" in change:
@@ -38,7 +38,7 @@ def values(advice: Advice, asked: Asked, plan: Plan) -> dict[str, Any] | None:
         found["load"] = change["workload"]["requests"]
     if "weights" in change:
         found["gguf"] = change["weights"]
-    words = _settings(option, change.get("settings", {}), advice.gpus)
+    words = _settings(option, change.get("settings", {}), gpus)
     return None if words is None else {**found, **words}
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
+from planner import hardware, sweep_map
 from planner.advise import advise
 from planner.advise_changes import free_split
-from planner.capacity import Option, plan, rank_splits, requests_by_context
+from planner.capacity import Option, compare_gpus, fewest_gpus, plan, rank_kv_dtypes, rank_splits, requests_by_context
 from planner.capacity_plan import Advice, Plan
+from planner.capacity_solve import COMMON_GPUS
 from planner.errors import PlannerError
+from planner.simulate import Simulation, simulate
+from planner.sweep_map import Map
+from ui import capacity_upload
 from ui.capacity_inputs import Asked
 from ui.i18n import t
 from ui.side_by_side import identity
@@ -20,7 +25,8 @@ def question(asked: Asked) -> str:
     """A text that is the same for the same question only; the price is no part of it, and no token ever is."""
     cards = ",".join(f"{card.id}:{card.memory_bytes}" for card in asked.node.gpus)
     settings = asked.settings.model_dump_json(exclude_unset=True)
-    return "|".join((identity(asked.model), asked.gguf, asked.engine, settings, cards, str(asked.gpus), repr(asked.workload)))
+    work = (repr(asked.workload), capacity_upload.digest(asked.workload), str(sorted(asked.given.items())))
+    return "|".join((identity(asked.model), asked.gguf, asked.engine, settings, cards, str(asked.gpus), *work))
 
 
 def answer(asked: Asked) -> Plan:
@@ -31,7 +37,8 @@ def answer(asked: Asked) -> Plan:
 
 @st.cache_data(max_entries=_MOST, show_spinner=False)
 def _plan(question: str, _asked: Asked) -> Plan:
-    return plan(_asked.model, _asked.engine, _asked.settings, _asked.node, _asked.gpus, _asked.workload, advice=False)
+    one = _asked
+    return plan(one.model, one.engine, one.settings, one.node, one.gpus, one.workload, one.given_bytes, advice=False)
 
 
 def advice(asked: Asked, found: Plan) -> tuple[Advice, ...]:
@@ -55,15 +62,47 @@ def _curve(question: str, _found: Plan) -> tuple[tuple[int, int | None], ...]:
     return requests_by_context(_found)
 
 
-def splits(asked: Asked, found: Plan) -> tuple[Option, ...]:
-    """Every split of the plan's GPUs, the best first."""
-    return _splits(question(asked), found)
+def fit_map(asked: Asked, found: Plan) -> Map:
+    """Every context against every number of requests. Errors: PlannerError."""
+    with st.spinner(t("capacity.mapping"), show_time=False):
+        return _map(question(asked), found)
 
 
 @st.cache_data(max_entries=_MOST, show_spinner=False)
-def _splits(question: str, _found: Plan) -> tuple[Option, ...]:
+def _map(question: str, _found: Plan) -> Map:
+    return sweep_map.fit_map(_found)
+
+
+def simulation(asked: Asked, found: Plan) -> Simulation:
+    """Requests of varying length over time, by the shell's own seed. Errors: EngineRefusal where the engine's pool is not one."""
+    with st.spinner(t("capacity.simulating"), show_time=False):
+        return _simulation(question(asked), found)
+
+
+@st.cache_data(max_entries=_MOST, show_spinner=False)
+def _simulation(question: str, _found: Plan) -> Simulation:
+    return simulate(_found)
+
+
+def others(view: str, asked: Asked, found: Plan) -> tuple[Option, ...]:
+    """The ways of one view, the best first. Errors: PlannerError."""
+    with st.spinner(t("capacity.comparing"), show_time=False):
+        return _others(question(asked), view, asked, found)
+
+
+@st.cache_data(max_entries=_MOST, show_spinner=False)
+def _others(question: str, view: str, _asked: Asked, _found: Plan) -> tuple[Option, ...]:
+    """The person's own figures are those of one layout on one GPU, so that only the KV dtypes keep them."""
     one = _found.deployment
-    return rank_splits(one.model, one.engine, free_split(one), one.gpu, one.gpus, one.workload)
+    free, model, name, work = free_split(one), one.model, one.engine, one.workload
+    if view == "kv":
+        return rank_kv_dtypes(model, name, _asked.settings, _asked.node, _asked.gpus, work, one.given)
+    if view == "gpus":
+        kinds = [hardware.gpu(kind) for kind in COMMON_GPUS]
+        return compare_gpus(model, name, free, kinds, one.gpus, work)
+    if view == "fewest":
+        return (fewest_gpus(model, name, free, one.gpu, work),)
+    return rank_splits(model, name, free, one.gpu, one.gpus, work)
 
 
 @st.cache_data(max_entries=_MOST, show_spinner=False)

@@ -8,20 +8,17 @@ from collections.abc import Sequence
 from planner.capacity_plan import Plan
 from planner.units import GIB
 from ui import format as fmt
+from ui import messages
 from ui.charts import COLOURS, PATTERNS, Figure
 from ui.i18n import t
 
 _GREY = "#8C8C8C"
-_MARGIN = {"l": 8, "r": 8, "t": 84, "b": 8}
-_LEGEND = {
-    "orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top", "traceorder": "normal", "itemclick": False,
-    "itemdoubleclick": False,
-}  # fmt: skip
+_MARGIN = {"l": 8, "r": 8, "t": 36, "b": 8}
 #: A colour and a pattern for each use of memory; a term that an engine alone has takes the next of the rest.
 _OF_TERM = {
     "weights": ("#8C8C8C", ""), "draft weights": ("#8C8C8C", "/"), "activations": ("#E69F00", "/"),
     "compute buffer": ("#E69F00", "/"), "non-torch": ("#CC79A7", "+"), "cuda graphs": ("#56B4E9", "."),
-    "kv cache": (COLOURS["full"], PATTERNS["full"]), "free": ("rgba(140,140,140,0.18)", ""),
+    "kv cache": (COLOURS["full"], PATTERNS["full"]), "free": ("rgba(140,140,140,0.25)", ""),
 }  # fmt: skip
 _REST = (("#A3A500", "-"), ("#8A5FBF", "|"), ("#009E73", "x"), ("#D55E00", "\\"))
 
@@ -31,14 +28,32 @@ def parts(plan: Plan) -> list[tuple[str, int]]:
     return [(term.name, term.bytes) for term in plan.terms[1:] if term.bytes > 0]
 
 
-def bar(plan: Plan) -> Figure:
-    """One GPU's memory, the end of it marked; what is short sticks out beyond the mark."""
-    total, spare, data = plan.terms[0].bytes, list(_REST), list[Figure]()
+def _styles(plan: Plan) -> list[tuple[str, int, str, str]]:
+    """(term, bytes, colour, pattern) in the order of the bar."""
+    spare, found = list(_REST), []
     for name, count in parts(plan):
         if name.startswith("outside"):
-            colour, pattern = "#BDBDBD", "\\"
+            style = ("#BDBDBD", "\\")
         else:
-            colour, pattern = _OF_TERM.get(name) or (spare.pop(0) if spare else _REST[0])
+            style = _OF_TERM.get(name) or (spare.pop(0) if spare else _REST[0])
+        found.append((name, count, *style))
+    return found
+
+
+def legend(plan: Plan) -> str:
+    """The terms of the bar in its order, as Markdown, because Plotly's own legend is cut on a narrow screen."""
+    words = [
+        f':color[■]{{foreground="{colour}"}}\u00a0'
+        + messages.plain(t("capacity.term", name=name, size=fmt.size(count))).replace(" ", "\u00a0")
+        for name, count, colour, _ in _styles(plan)
+    ]
+    return f":small[{' &emsp; '.join(words)}]"
+
+
+def bar(plan: Plan) -> Figure:
+    """One GPU's memory, the end of it marked; what is short sticks out beyond the mark."""
+    total, data = plan.terms[0].bytes, list[Figure]()
+    for name, count, colour, pattern in _styles(plan):
         label = t("capacity.term", name=name, size=fmt.size(count))
         data.append({
             "type": "bar", "orientation": "h", "y": [""], "x": [count / GIB], "name": label,
@@ -57,7 +72,7 @@ def bar(plan: Plan) -> Figure:
     return {
         "data": data,
         "layout": {
-            "height": 220, "barmode": "stack", "margin": _MARGIN, "bargap": 0.1, "legend": _LEGEND,
+            "height": 150, "barmode": "stack", "margin": {**_MARGIN, "t": 24}, "bargap": 0.1, "showlegend": False,
             "annotations": [{"text": text, "showarrow": False, "x": here, **side, "y": 1, "yref": "paper", "yanchor": "bottom"}],
             "shapes": [{"type": "line", "x0": here, "x1": here, "y0": 0, "y1": 1.2, "yref": "paper",
                         "line": {"color": COLOURS["chunked"], "width": 2}}],
@@ -90,7 +105,7 @@ def curve(points: Sequence[tuple[int, int]], here: tuple[int, int], fits: bool) 
     return {
         "data": data,
         "layout": {
-            "height": 380, "margin": {**_MARGIN, "t": 36}, "hovermode": "closest",
+            "height": 380, "margin": _MARGIN, "hovermode": "closest",
             "xaxis": {
                 "type": "log", "title": {"text": t("capacity.curve.axis")}, "tickmode": "array", "tickvals": ticks,
                 "ticktext": [fmt.tokens(tick) for tick in ticks], "fixedrange": True,

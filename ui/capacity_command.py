@@ -7,6 +7,7 @@ import shlex
 import streamlit as st
 
 from planner.capacity_plan import Plan
+from planner.workload import Workload
 from ui import command
 from ui.capacity_inputs import Asked
 from ui.i18n import t
@@ -20,6 +21,8 @@ def show(plan: Plan, asked: Asked) -> None:
     st.code(line(asked), language="bash", wrap_lines=True)
     if asked.argument == "config.json":
         st.caption(t("command.note"))
+    if asked.workload.samples:
+        st.caption(t("capacity.command.lengths"))
 
 
 def line(asked: Asked) -> str:
@@ -30,17 +33,24 @@ def line(asked: Asked) -> str:
         words.append(f"--gpus {asked.gpus}")
     words.append(f"--engine {asked.engine}")
     words.append(f"--requests {work.requests}")
-    if not work.full:
-        words.append(f"--prompt {work.prompt_tokens}")
-        if work.output_tokens:
-            words.append(f"--output {work.output_tokens}")
+    if asked.lengths:
+        words.append(asked.lengths)
+    words += [f"{flag} {value}" for flag, value, default in _of(work) if value != default]
     words += command.settings_words(asked.engine, asked.settings.model_dump(exclude_unset=True))
-    if work.encoder_tokens:
-        words.append(f"--encoder-tokens {work.encoder_tokens}")
     if asked.gguf:
         words.append(f"--weights {asked.gguf}")
+    words += ["--given " + shlex.quote(f"{term}={amount}") for term, amount in asked.given.items()]
     if asked.model.assumption:
         words.append("--assume-plain-attention")
     if asked.price:
         words.append(f"--price {asked.price:g}")
     return " ".join(words)
+
+
+def _of(work: Workload) -> tuple[tuple[str, object, object], ...]:
+    """(flag, value, default) of what requests share and hold beside their text."""
+    return (
+        ("--shared-prefix", work.shared_prefix_tokens, 0), ("--image-tokens", work.image_tokens, 0),
+        ("--speculative-tokens", work.speculative_tokens, 0), ("--beams", work.beams, 1), ("--occupancy", work.occupancy, None),
+        ("--encoder-tokens", work.encoder_tokens, 0),
+    )  # fmt: skip

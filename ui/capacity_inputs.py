@@ -5,8 +5,7 @@ Model and engine settings are the Plan page's own inputs, so both pages speak of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -20,20 +19,22 @@ from planner.errors import PlannerError
 from planner.hardware import Node
 from planner.model import Model
 from planner.workload import Workload
-from ui import engine_input, inputs, messages, model_input
+from ui import capacity_given, capacity_lengths, engine_input, inputs, messages, model_input
 from ui.engine_fields import ARCHITECTURE, LABELS, OPTIONS, key
 from ui.i18n import t
 from ui.link import bind
 
 DEFAULT_MODEL = "meta-llama/Llama-3.1-8B"
 DEFAULT_GPU = "h100-sxm"
-DEFAULT_REQUESTS, DEFAULT_PROMPT, DEFAULT_OUTPUT = 16, 7_168, 1_024
 ENGINES = tuple(option for option in OPTIONS if option != ARCHITECTURE)
 MAX_PRICE = 1_000_000.0
 #: How weights are stored when nothing is said: as the checkpoint has them.
 AS_IS = "checkpoint"
 #: Link parameters of this page alone; each is the key of the input that it fills.
-IN_LINK = ("server", "node", "gpus", "load", "prompt", "output", "fill", "price", "gguf")
+IN_LINK = (
+    "server", "node", "gpus", "load", "prompt", "output", "fill", *capacity_lengths.IN_LINK, *capacity_given.IN_LINK, "price",
+    "gguf",
+)
 SHARED = ("model", "hub", "revision", "encoder")
 #: The link's word for the model that is the Plan page's default.
 OTHER_DEFAULT = "default"
@@ -44,7 +45,8 @@ _FRONT_END = key("llama.cpp", "front_end")
 class Asked:
     """A whole question. node: the GPUs, and `node_argument` how a shell names them; gpus: 1 where the node has several.
 
-    argument: how a shell names the model; gguf: the storage of its weights, empty for the checkpoint's own.
+    argument: how a shell names the model; lengths: how it says those of the requests; gguf: the storage of the weights, empty for
+    the checkpoint's own; given: figures of the budget that the person knows, as amounts.
     """
 
     model: Model
@@ -55,8 +57,14 @@ class Asked:
     node_argument: str
     gpus: int
     workload: Workload
+    lengths: str = ""
     price: float | None = None
     gguf: str = ""
+    given: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def given_bytes(self) -> dict[str, int]:
+        return capacity_given.sizes(self.given)
 
     @property
     def engine(self) -> str:
@@ -90,15 +98,16 @@ def ask() -> Asked | None:
     chosen = model_input.choose()
     _keep_in_link()
     grid = st.grid(4, min_column_width=150)
-    gpu_slot, count_slot = grid.container(), grid.container()
+    gpu_slot, count_slot, wrong = grid.container(), grid.container(), st.container()
     option = grid.selectbox(
         t("capacity.engine"), ENGINES, index=ENGINES.index("vllm"), key="server", bind="query-params",
         help=t("capacity.engine.help"),
     )  # fmt: skip
     option = option or "vllm"
     version = engine_input.choose_version(option, grid)
-    wanted = _workload(st.grid(4, min_column_width=150))
+    wanted = capacity_lengths.ask(st.grid(4, min_column_width=150))
     choice = engine_input.choose_settings(option, version)
+    given = capacity_given.ask()
     more = st.grid(4, min_column_width=150)
     gguf = _gguf(more) if option in ("llama.cpp", "ollama") else ""
     price = more.number_input(
@@ -107,7 +116,7 @@ def ask() -> Asked | None:
     )  # fmt: skip
     encoder = inputs.encoder_positions(chosen.model)
     with gpu_slot:
-        found = _node()
+        found = _node(wrong)
     with count_slot:
         gpus = _count(found[0] if found else None)
     if choice.problem is not None:
@@ -116,12 +125,15 @@ def ask() -> Asked | None:
         return None
     try:
         settings = _settings(option, choice.settings)
-        workload = replace(wanted(), encoder_tokens=encoder)
+        requests = wanted()
         model = as_gguf(chosen.model, gguf) if gguf else chosen.model
     except PlannerError as problem:
         messages.error(problem)
         return None
-    return Asked(model, chosen.argument, option, settings, *found, gpus, workload, price, gguf)
+    if requests is None:
+        return None
+    workload = replace(requests.workload, encoder_tokens=encoder)
+    return Asked(model, chosen.argument, option, settings, *found, gpus, workload, requests.lengths, price, gguf, given)
 
 
 def _settings(option: str, settings: EngineSettings) -> EngineSettings:
@@ -133,40 +145,14 @@ def _settings(option: str, settings: EngineSettings) -> EngineSettings:
     return settings
 
 
-def _workload(grid: DeltaGenerator) -> Any:
-    """Requests and their lengths; a function, because what is wrong with them is told where the question is put."""
-    requests = grid.number_input(
-        t("capacity.requests"), 1, inputs.MAX_REQUESTS, DEFAULT_REQUESTS, step=1, key="load", bind=bind("load"),
-        help=t("capacity.requests.help"),
-    )  # fmt: skip
-    full = bool(st.session_state.get("fill", st.session_state.link.get("fill", "") == "true"))
-    prompt = grid.number_input(
-        t("capacity.prompt"), 0, inputs.MAX_TOKENS, DEFAULT_PROMPT, step=1_024, key="prompt", bind=bind("prompt"),
-        help=t("capacity.prompt.help"), disabled=full,
-    )  # fmt: skip
-    output = grid.number_input(
-        t("capacity.output"), 0, inputs.MAX_TOKENS, DEFAULT_OUTPUT, step=256, key="output", bind=bind("output"),
-        help=t("capacity.output.help"), disabled=full,
-    )  # fmt: skip
-    with grid.container(vertical_alignment="bottom", height="stretch"):
-        full = st.toggle(t("capacity.fill"), key="fill", bind="query-params", help=t("capacity.fill.help"))
-
-    def made() -> Workload:
-        if full:
-            return Workload(requests=int(requests or 1))
-        return Workload(int(prompt or 0), int(output or 0), int(requests or 1))
-
-    return made
-
-
 def _gguf(grid: DeltaGenerator) -> str:
     kinds = (AS_IS, *GGUF_BITS)
     kind = grid.selectbox(t("capacity.gguf"), kinds, key="gguf", bind="query-params", help=t("capacity.gguf.help"))
     return "" if kind in (None, AS_IS) else str(kind)
 
 
-def _node() -> tuple[Node, str] | None:
-    """The GPUs and how a shell names them; a message where they are not known."""
+def _node(wrong: DeltaGenerator) -> tuple[Node, str] | None:
+    """The GPUs and how a shell names them; a message in `wrong` where they are not known."""
     names = [gpu.name for gpu in hardware.gpus()]
     text = st.selectbox(
         t("capacity.node"), names, index=names.index(hardware.gpu(DEFAULT_GPU).name), key="node", bind="query-params",
@@ -175,7 +161,8 @@ def _node() -> tuple[Node, str] | None:
     try:
         return named(str(text))
     except PlannerError as problem:
-        messages.error(problem, t("error.gpu"))
+        with wrong:
+            messages.error(problem, t("error.gpu"))
         return None
 
 

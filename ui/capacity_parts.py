@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import streamlit as st
 
 from planner.capacity import Option
 from planner.capacity_plan import Plan
 from planner.plan_report import plan_data, verdict_line
-from ui import capacity_apply, capacity_ask, capacity_charts, charts, messages
+from ui import capacity_apply, capacity_ask, capacity_charts, capacity_map, capacity_others, charts, messages
 from ui import format as fmt
 from ui.capacity_inputs import Asked
 from ui.i18n import t
@@ -91,14 +89,15 @@ def memory(plan: Plan) -> None:
     st.header(t("capacity.memory.many" if plan.gpus > 1 else "capacity.memory"), anchor=False)
     listed = "; ".join(f"{name} {fmt.size(count)}" for name, count in capacity_charts.parts(plan))
     alt = t("capacity.bar.alt", gpu=plan.gpu.name, size=fmt.size(plan.terms[0].bytes), terms=listed)
+    st.markdown(capacity_charts.legend(plan))
     charts.show(capacity_charts.bar(plan), "capacity_bar", alt)
     rows = [
         {
             t("capacity.terms.name"): messages.plain(term.name), t("capacity.terms.size"): fmt.size(term.bytes),
-            t("capacity.terms.bytes"): f"{term.bytes:,}",
+            t("capacity.terms.confidence"): term.confidence,
             t("capacity.terms.range"): t("capacity.range", low=fmt.size(term.low), high=fmt.size(term.high))
             if term.low != term.high else "",
-            t("capacity.terms.confidence"): term.confidence, t("capacity.terms.source"): messages.plain(term.source),
+            t("capacity.terms.bytes"): f"{term.bytes:,}", t("capacity.terms.source"): messages.plain(term.source),
         }
         for term in plan.terms
     ]  # fmt: skip
@@ -133,7 +132,7 @@ def curve(plan: Plan, asked: Asked) -> None:
         st.markdown(t("capacity.curve.nothing"))
         return
     told = ", ".join(t("capacity.curve.point", tokens=f"{x:,}", requests=f"{y:,}") for x, y in held[:: max(1, len(held) // 4)])
-    figure = capacity_charts.curve(held, (plan.length, plan.requests), plan.fits)
+    figure = capacity_charts.curve(held, (capacity_map.length_of(plan), plan.requests), plan.fits)
     charts.show(figure, "capacity_curve", t("capacity.curve.alt", points=told))
     longest = max(length for length, _ in points)
     cut = "" if held[-1][0] == longest else " " + t("capacity.curve.cut", tokens=f"{held[-1][0]:,}", longest=f"{longest:,}")
@@ -151,7 +150,7 @@ def advice(plan: Plan, asked: Asked) -> None:
             most = t("capacity.no_limit") if one.max_requests is None else f"{one.max_requests:,}"
             after = t("capacity.advice.after", free=fmt.size(one.headroom_bytes), most=most, length=f"{one.max_context:,}")
             st.markdown(f"{messages.plain(messages.sentence(one.text))}  \n:small[{after}]", width="stretch")
-            new = capacity_apply.values(one, asked, plan)
+            new = capacity_apply.values(one.change, one.gpus, asked, plan)
             if new is not None:
                 st.button(
                     t("capacity.apply"), key=f"apply_{index}_{one.code}", on_click=capacity_apply.take, args=(new,),
@@ -159,28 +158,12 @@ def advice(plan: Plan, asked: Asked) -> None:
                 )  # fmt: skip
 
 
-def splits(options: Sequence[Option], current: Plan | None) -> None:
-    """The ways to share the GPUs out, the best first; what the engine refuses with its reason."""
+def legal_splits(options: tuple[Option, ...], asked: Asked) -> None:
+    """Where the split that was said is refused: those of the same GPUs that are not."""
     st.header(t("capacity.splits.title"), anchor=False)
-    now = current and (current.tensor_parallel_size, current.pipeline_parallel_size, current.replicas)
-    st.table([_split(one, now) for one in options], border="horizontal", hide_index=True, alt=t("capacity.splits.alt"))
-    st.caption(t("capacity.splits.note"))
-
-
-def _split(option: Option, now: tuple[int, int, int] | None) -> dict[str, str]:
-    plan, name = option.plan, messages.plain(option.name)
-    if plan is None:
-        told, most, room = messages.plain(option.refusal or ""), "–", "–"
-    else:
-        if now == (plan.tensor_parallel_size, plan.pipeline_parallel_size, plan.replicas):
-            name = t("capacity.splits.now", name=name)
-        told = t("capacity.splits.fits" if plan.fits else "capacity.splits.short")
-        most = t("capacity.no_limit") if plan.max_requests is None else f"{plan.max_requests:,}"
-        room = fmt.size(plan.headroom_bytes)
-    return {
-        t("capacity.splits.split"): name, t("capacity.splits.verdict"): told, t("capacity.most"): most,
-        t("capacity.splits.room"): room,
-    }  # fmt: skip
+    capacity_others.table(options, None, t("capacity.others.splits"))
+    st.caption(t("capacity.others.splits.note"))
+    capacity_others.buttons(capacity_others.SPLITS, options, asked, None)
 
 
 def notes(plan: Plan) -> None:

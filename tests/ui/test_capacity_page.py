@@ -12,7 +12,6 @@ from streamlit.testing.v1 import AppTest
 
 from planner import cli
 from planner.capacity import plan
-from planner.capacity_plan import Advice
 from planner.latency_efficiency import Range
 from planner.plan_report import plan_data, plan_text
 from planner.workload import Workload
@@ -172,8 +171,7 @@ def test_a_change_that_no_input_says_has_no_button() -> None:
     asked = Asked(model, LLAMA, "vllm", found.settings, node, argument, 1, Workload(7_168, 1_024, 16))
 
     def told(**change: object) -> dict[str, object] | None:
-        advice = Advice("split", "", dict(change), "fits", 1, 1, 1, 8, "")
-        return capacity_apply.values(advice, asked, found)
+        return capacity_apply.values(dict(change), 8, asked, found)
 
     split = {"tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 8}
     assert told(settings=split) is None
