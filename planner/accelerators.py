@@ -67,6 +67,7 @@ class Gpu:
     status: "verified", "recalled" or "nominal" for memory_bytes; source: where it was read. Rates are dense, in 10**12 a second;
     bandwidth in 10**9 bytes a second, links and slot with both directions added; tdp in watts. None is not known. `figure` gives
     the status and source of each. supports: what its generation computes; unified_memory: shared with the processor.
+    mig_profile: of a slice of a card ("3g.40gb"), "" for whole cards.
     """
 
     id: str
@@ -91,6 +92,7 @@ class Gpu:
     kind: str = ""
     driver_name: str | None = None
     unified_memory: bool = False
+    mig_profile: str = ""
     memory_options_gb: tuple[int, ...] = ()
     torch_seen_bytes: tuple[int, ...] = ()
     note: str = ""

@@ -12,7 +12,7 @@ from planner.capacity_deploy import RUNNING, Deployment, changed
 from planner.capacity_layers import layer_parts, weights_by_card
 from planner.capacity_moments import population
 from planner.capacity_pools import VllmAllocation, allocation
-from planner.capacity_rules import check_storage, context_limit, model_limit, stated_context
+from planner.capacity_rules import check_slices, check_storage, context_limit, model_limit, stated_context
 from planner.engines.tensorrt_llm_pools import NAME as TENSORRT_LLM
 from planner.engines.versions import rules_at
 from planner.errors import EngineRefusal, InputError
@@ -76,6 +76,7 @@ class Evaluator:
         self.deployment = deployment
         self._made: dict[tuple[int, int | None], tuple[Any, tuple[Card, ...]]] = {}
         check_storage(deployment)
+        check_slices(deployment)
         model = deployment.model
         self.states = any(isinstance(c, State) for layer in model.layers_for(deployment.engine) for c in layer.caches)
         self.cap = self._asked_running()

@@ -81,6 +81,19 @@ def check_storage(deployment: Deployment) -> None:
         )  # fmt: skip
 
 
+def check_slices(deployment: Deployment) -> None:
+    """EngineRefusal for ranks, stages or layers spread over MIG slices: a process sees one slice, and slices have no peer access.
+
+    Source: NVIDIA Multi-Instance GPU User Guide, "Deployment Considerations" (no GPU-to-GPU P2P; CUDA enumerates one instance).
+    """
+    size = deployment.tensor * deployment.pipeline * deployment.layer_split
+    if deployment.gpu.mig_profile and (size > 1 or deployment.cards):
+        raise EngineRefusal(
+            f"{deployment.engine} refuses this: a process sees one MIG slice, and NCCL cannot join several; run a server on each"
+            f" {deployment.gpu.mig_profile}, or take whole GPUs", engine=deployment.engine, field="gpu",
+        )  # fmt: skip
+
+
 def storage_warnings(deployment: Deployment) -> tuple[str, ...]:
     """A word where nothing is known of narrow caches on the GPU's generation."""
     dtype, able = str(getattr(deployment.settings, "kv_cache_dtype", "auto")), deployment.gpu.supports

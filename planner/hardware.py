@@ -6,8 +6,9 @@ import difflib
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from planner import mig
 from planner.accelerators import Figure, Generation, Gpu, MemoryRange, cite, of_size, read, table
 from planner.errors import InputError, shown
 from planner.units import GIB, parse_bytes
@@ -118,12 +119,46 @@ def _find(name: str) -> Gpu | None:
     found = _known(name) or _sized(name)
     if found:
         return found
+    part = mig.named(name)
+    if part:
+        return _slice(*part)
     try:
         size = parse_bytes(name)
     except ValueError:
-        return None
+        return _part(name)
     custom = Gpu("custom", f"custom, {name.strip()}", "", size, None, "nominal", "given by the person")
     return custom if size >= GIB // 4 else None
+
+
+def _slice(name: str, profile: str) -> Gpu | None:
+    """The MIG slice of a card; None where no such card is known."""
+    if name.lower() in ("", "mig"):
+        return mig.slice_of(None, profile)
+    card = _known(name) or _sized(name)
+    return mig.slice_of(card, profile) if card else None
+
+
+def _part(name: str) -> Gpu | None:
+    """A given amount of a card's memory ("h100:40GiB"), as a vGPU or a container gets it; its speed then depends on the others.
+
+    Errors: InputError for more than the card has.
+    """
+    card_name, colon, amount = name.rpartition(":")
+    card = _known(card_name) or _sized(card_name) if colon else None
+    if card is None:
+        return None
+    try:
+        size = parse_bytes(amount)
+    except ValueError:
+        return None
+    if not GIB // 4 <= size <= card.memory_bytes:
+        raise InputError(f"{amount} is no part of the memory of {card.name}", field="gpu")
+    figure = Figure("torch_memory_bytes", size, "verified", "given by the person")
+    return replace(
+        card, id=f"{card.id}:{amount.strip()}", name=f"{amount.strip()} of a {card.name}", memory_bytes=size,
+        torch_memory_bytes=size, torch_seen_bytes=(), bandwidth_gbs=None, fp16_tflops=None, bf16_tflops=None, fp8_tflops=None,
+        status="nominal", source="given by the person", figures=(figure,), driver_name=None, note="shared with others",
+    )  # fmt: skip
 
 
 def _checked(name: object) -> str:
@@ -149,7 +184,8 @@ def _unknown(name: str, *, machines: bool = False) -> InputError:
 
 def gpu(name: str) -> Gpu:
     """The accelerator called `name`: an id ("h100-sxm"), a short name ("4090", "H100"), the driver's own name for it
-    ("NVIDIA A100-SXM4-80GB"), a device and its size ("M4 Max 64GB"), or an amount ("96 GiB").
+    ("NVIDIA A100-SXM4-80GB"), a device and its size ("M4 Max 64GB"), a MIG slice of one ("h100-sxm:3g.40gb", "mig-3g.71gb"), a
+    part of its memory ("h100:40GiB"), or an amount ("96 GiB").
 
     Errors: InputError with the closest known names, or with the sizes that the device is sold in.
     """

@@ -25,6 +25,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("model",),
     ("cache",),
     ("accelerators",),
+    ("mig",),
     ("hardware", "workload"),
     ("detect",),
     ("engines",),
@@ -45,7 +46,7 @@ ROOMS = {"engines", "capacity", "advise", "simulate", "sweep", "latency", "expla
 #: What model_configs may know of planner.
 FOR_MODEL_CONFIGS = {"layers", "model", "errors", "units", "dtypes", "weights", "version"}
 #: What may be imported of validation without torch.
-LIGHT_VALIDATION = {"logs", "compare"}
+LIGHT_VALIDATION = {"logs", "compare", "cut"}
 
 
 def modules(package: str) -> Iterator[tuple[str, Path]]:
@@ -161,7 +162,7 @@ def test_torch_stays_where_it_is_measured(name: str, path: Path) -> None:
     if not (top(name) == "validation" and path.stem.startswith("measure")):
         assert not {"torch", "transformers"} & outside(path)
     heavy = {i for i in imports(path) if i.startswith("validation.") and i.split(".")[1] not in LIGHT_VALIDATION}
-    assert top(name) == "validation" or not heavy, "only logs and compare may be imported of validation"
+    assert top(name) == "validation" or not heavy, "only what needs no torch may be imported of validation"
 
 
 @pytest.mark.parametrize(("name", "path"), everything(), ids=[name for name, _ in everything()])
