@@ -162,7 +162,9 @@ def requests_by_context(plan: Plan, contexts: Sequence[int] | None = None) -> tu
     contexts: by default half octaves from 1,024 to the model's limit, and the plan's own. Each is the engine's own rule with
     that longest request, not a line through two points. Errors: EngineRefusal.
     """
-    one = replace(plan.deployment, workload=None)
+    # All as long as the engine allows, with what they share and hold beside their text.
+    alike = plan.workload and replace(plan.workload, prompt_tokens=None, output_tokens=0, samples=(), occupancy=None)
+    one = replace(plan.deployment, workload=alike)
     work, limit = Evaluator(one), context_limit(one)
     if contexts is None:
         steps = (int(1024 * 2 ** (step / 2)) for step in range(60))

@@ -319,6 +319,14 @@ def test_the_curve_goes_through_the_plans_point(case: Case) -> None:
     assert len(points) > 8
 
 
+def test_the_curve_counts_the_encoders_positions() -> None:
+    work = Workload(8_000, 192, 4, encoder_tokens=6_404)
+    one = plan(_read("meta-llama/Llama-3.2-11B-Vision-Instruct"), "sglang", {"context_length": 8_192}, workload=work, advice=False)
+    assert requests_by_context(one, [8_192]) == ((8_192, one.max_requests),)
+    text = plan(one.model, "sglang", {"context_length": 8_192}, workload=Workload(8_000, 192, 4), advice=False)
+    assert (one.max_requests or 0) < (text.max_requests or 0)
+
+
 def test_narrower_storage_holds_more() -> None:
     options = rank_kv_dtypes(_read("meta-llama/Llama-3.1-8B"), "vllm", LONG, "h100-sxm")
     most = {option.name: option.plan.max_requests for option in options if option.plan}
