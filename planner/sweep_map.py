@@ -19,6 +19,8 @@ from planner.workload import Workload
 State = Literal["held", "likely", "short", "refused"]
 #: Columns and rows that a map has by default, beside those of the plan itself.
 _COLUMNS, _ROWS = 8, 8
+#: The shortest context of a map, but for the plan's own.
+_LEAST = 16
 #: The largest context that a map goes to where the model states none.
 _NO_LIMIT = 1 << 20
 #: Engines whose least budget is a search over their pool.
@@ -77,12 +79,12 @@ def with_longest(plan: Plan, context: int) -> dict[str, int]:
 
 
 def contexts_of(plan: Plan, length: int) -> tuple[int, ...]:
-    """Powers of two down from the engine's limit, or of four where it is far, and `length`."""
+    """The engine's limit, powers of two below it, or of four where it is far, and `length`."""
     limit = context_limit(plan.deployment)
     limit = limit if plan.model.max_context is not None or limit < _NO_LIMIT else max(_NO_LIMIT, length)
     step = 2 if limit <= 1 << 18 else 4
-    found = {limit // step**power for power in range(_COLUMNS)} | {length}
-    return tuple(sorted(each for each in found if 1 < each <= max(limit, length) and (each >= 16 or each == length)))
+    below = [step**power for power in range(2, 30) if _LEAST <= step**power < limit]
+    return tuple(sorted({*below[1 - _COLUMNS :], limit, length}))
 
 
 def requests_of(plan: Plan, length: int) -> tuple[int, ...]:

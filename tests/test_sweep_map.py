@@ -122,7 +122,7 @@ def test_the_axes_have_the_limit_and_the_question_on_them() -> None:
     assert contexts_of(found, found.length) == (1_024, 2_048, 4_096, 7_024, 8_192, 16_384, 32_768, 65_536, 131_072)
     assert requests_of(found, found.length) == (1, 2, 4, 8, 16, 20, 32, 64, 128)
     far = made("meta-llama/Llama-4-Scout-17B-16E-Instruct", "vllm", {}, "h100-sxm", 8, Workload(900, 124, 2))
-    assert contexts_of(far, 1_024)[-3:] == (655_360, 2_621_440, 10_485_760)
+    assert contexts_of(far, 1_024)[-3:] == (1_048_576, 4_194_304, 10_485_760)
 
 
 def test_what_the_engine_refuses_says_why() -> None:

@@ -9,6 +9,7 @@ from planner.advise import advise
 from planner.advise_changes import free_split
 from planner.capacity import Option, compare_gpus, fewest_gpus, plan, rank_kv_dtypes, rank_splits, requests_by_context
 from planner.capacity_plan import Advice, Plan
+from planner.capacity_rules import context_limit
 from planner.capacity_solve import COMMON_GPUS
 from planner.errors import PlannerError
 from planner.simulate import Simulation, simulate
@@ -19,6 +20,8 @@ from ui.i18n import t
 from ui.side_by_side import identity
 
 _MOST = 256
+#: Limits below this are drawn from a part of themselves on.
+_SHORT = 8_192
 
 
 def question(asked: Asked) -> str:
@@ -53,13 +56,15 @@ def _advice(question: str, _found: Plan) -> tuple[Advice, ...]:
 
 
 def curve(asked: Asked, found: Plan) -> tuple[tuple[int, int | None], ...]:
-    """(context, most requests) from 1,024 tokens to the model's limit."""
+    """(context, most requests) up to the model's limit, from 1,024 tokens where it is far enough."""
     return _curve(question(asked), found)
 
 
 @st.cache_data(max_entries=_MOST, show_spinner=False)
 def _curve(question: str, _found: Plan) -> tuple[tuple[int, int | None], ...]:
-    return requests_by_context(_found)
+    limit = context_limit(_found.deployment)
+    short = sorted({limit, _found.length, *(limit >> power for power in range(1, 6) if limit >> power)})
+    return requests_by_context(_found, short if limit < _SHORT else None)
 
 
 def fit_map(asked: Asked, found: Plan) -> Map:

@@ -43,8 +43,8 @@ def _styles(plan: Plan) -> list[tuple[str, int, str, str]]:
 def legend(plan: Plan) -> str:
     """The terms of the bar in its order, as Markdown, because Plotly's own legend is cut on a narrow screen."""
     words = [
-        f':color[■]{{foreground="{colour}"}}\u00a0'
-        + messages.plain(t("capacity.term", name=name, size=fmt.size(count))).replace(" ", "\u00a0")
+        f':color[\u2003]{{background="{colour}"}}\u00a0'
+        + messages.plain(t("capacity.term", name=name, size=fmt.size(count)).replace(" ", "\u00a0").replace("-", "\u2011"))
         for name, count, colour, _ in _styles(plan)
     ]
     return f":small[{' &emsp; '.join(words)}]"

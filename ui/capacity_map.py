@@ -43,8 +43,9 @@ def show(plan: Plan, asked: Asked) -> None:
     own = next((cell for row in found.rows for cell in row if (cell.context, cell.requests) == (length, plan.requests)), None)
     if plan.workload is not None and plan.workload.typical:
         notes.append(t("capacity.map.typical"))
-    elif own is not None and not plan.fits and own.state in ("held", "likely"):
-        notes.append(t("capacity.map.longer", context=f"{plan.context:,}"))
+    elif own is not None and own.free_bytes is not None and own.free_bytes - plan.headroom_bytes > max(0, plan.kv_bytes) / 500:
+        less = fmt.size(own.free_bytes - plan.headroom_bytes)
+        notes.append(t("capacity.map.longer", context=f"{plan.context:,}", size=less))
     if any(cell.state == "likely" for row in found.rows for cell in row):
         notes.append(t("capacity.map.likely"))
     st.caption(" ".join(notes))
@@ -78,7 +79,9 @@ def values(context: int, requests: int, asked: Asked, plan: Plan) -> dict[str, A
 
 def figure(found: Map, here: tuple[int, int]) -> Figure:
     """One bar for each cell, a frame around the one that is asked for."""
-    top = max((cell.free_bytes or 0 for row in found.rows for cell in row), default=0) or 1
+    sizes = [cell.free_bytes for row in found.rows for cell in row if cell.free_bytes is not None]
+    top = max(sizes, default=0)
+    top = top if top > 0 else max((-size for size in sizes), default=1)
     data = [{**_row(row, top, here), "base": place + 0.03} for place, row in enumerate(found.rows)]
     layout: Figure = {
         "height": _REST + _ROW * len(found.rows), "barmode": "overlay", "bargap": 0.04, "showlegend": False,

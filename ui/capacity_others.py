@@ -42,10 +42,10 @@ def _view(view: str, plan: Plan, asked: Asked) -> None:
 
 
 def buttons(view: str, options: tuple[Option, ...], asked: Asked, current: Plan | None) -> None:
-    """One for each way that the inputs can say and do not say yet."""
+    """One for each way that fits, where the inputs can say it and do not say it yet."""
     with st.container(horizontal=True):
         for place, one in enumerate(options):
-            if one.plan is None or (current is not None and _same(one.plan, current)):
+            if one.plan is None or not one.fits or (current is not None and _same(one.plan, current)):
                 continue
             new = values(view, one.plan, asked)
             if new is not None and st.button(
