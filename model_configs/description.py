@@ -9,12 +9,13 @@ from model_configs import parameters
 from model_configs.build import Builder, engine_views
 from model_configs.decoder import canonical_type, check_words, decoder, section
 from model_configs.families import Family, table
+from model_configs.media_rules import media_of
 from model_configs.schedules import pick
 from model_configs.special import check_depth
 from model_configs.words import Words
 from planner.errors import ConfigError, UnsupportedArchitecture, shown
 from planner.layers import Full, Layer
-from planner.model import Model, Source
+from planner.model import Media, Model, Source
 from planner.units import ceil_div
 from planner.weights import Weights
 
@@ -96,7 +97,16 @@ def describe(config: Mapping[str, Any], source: Source, assume_plain_attention: 
         config=config,
         assumption=assumption,
         notes=tuple(notes),
+        media=_media(config),
     )
+
+
+def _media(config: Mapping[str, Any]) -> Media | None:
+    """None where the numbers of the towers cannot be: they decide no cache, and `media_tokens` says what is wrong with them."""
+    try:
+        return media_of(config)
+    except ConfigError:
+        return None
 
 
 def _weights(words: Words, config: Mapping[str, Any], layers: tuple[Layer, ...]) -> Weights | None:

@@ -136,8 +136,11 @@ class Hub:
 
     def quantization(self, model_id: str, commit: str) -> dict[str, Any] | None:
         """ModelOpt's hf_quant_config.json at a commit, None where there is none. Raises what `config` raises."""
+        return self.beside(model_id, commit, "hf_quant_config.json")
+
+    def beside(self, model_id: str, commit: str, name: str) -> dict[str, Any] | None:
+        """The object in a file beside config.json at a commit, None where there is none. Raises what `config` raises."""
         _check_names(model_id, commit)
-        name = "hf_quant_config.json"
 
         def read(call: Call) -> dict[str, Any] | None:
             try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from model_configs import gguf
 from model_configs.decoder import MAX_CONFIG_BYTES, parse_config
 from model_configs.description import describe
+from model_configs.media_files import FILES, together
 from planner.errors import HubError, InputError, PlannerError
 from planner.model import Model, Source
 from planner.weights import WeightItem, Weights
@@ -78,6 +79,8 @@ def _read_path(path: Path, assume: bool) -> Model:
     beside = path / "hf_quant_config.json"  # where ModelOpt checkpoints say how weights and cache are stored
     if path.is_dir() and beside.is_file() and "hf_quant_config" not in config:
         config["hf_quant_config"] = _read_json(beside, path)
+    if path.is_dir():
+        config |= together({name: _read_json(path / name, path) for name in FILES if (path / name).is_file()})
     return describe(config, Source("path", path.name or str(path)), assume)
 
 
@@ -116,6 +119,8 @@ def _read_hub(name: str, revision: str | None, token: str | None, assume: bool) 
         raise
     left_s = hub.DEADLINE_S - (time.monotonic() - started)
     again = hub.Hub(token=token, deadline_s=max(left_s, 0.5))
+    if model.media is not None:
+        model = _with_processor(model, again, found, source, assume)
     try:
         stored = again.weights(found.id, found.commit)
     except HubError as error:
@@ -126,6 +131,16 @@ def _read_hub(name: str, revision: str | None, token: str | None, assume: bool) 
     return replace(model, weights=exact_weights(model.weights, stored))
 
 
+def _with_processor(model: Model, client: Hub, found: HubConfig, source: Source, assume: bool) -> Model:
+    """The model with the settings of its processor's own files, where it takes images or audio."""
+    try:
+        files = {name: content for name in FILES if (content := client.beside(found.id, found.commit, name)) is not None}
+    except HubError as error:
+        note = f"The processor's files could not be read ({error.message}); images and audio are counted by defaults."
+        return replace(model, notes=(*model.notes, note))
+    return describe({**found.config, **together(files)}, source, assume) if files else model
+
+
 def _with_quantization(model: Model, client: Hub, found: HubConfig, source: Source, assume: bool) -> Model:
     """The model as the file beside config.json describes it, where narrow weights say that there is one."""
     try:
@@ -133,7 +148,7 @@ def _with_quantization(model: Model, client: Hub, found: HubConfig, source: Sour
     except HubError as error:
         note = f"hf_quant_config.json could not be read ({error.message}); it may ask for an fp8 cache."
         return replace(model, notes=(*model.notes, note))
-    return model if beside is None else describe({**found.config, "hf_quant_config": beside}, source, assume)
+    return model if beside is None else describe({**model.config, "hf_quant_config": beside}, source, assume)
 
 
 def exact_weights(computed: Weights | None, stored: HubWeights) -> Weights:

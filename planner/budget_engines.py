@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from planner import budget_terms as terms
+from planner.budget_media import encoder_cache
 from planner.budget_share import adapters, check_free, left_on_gpu, others
 from planner.budget_terms import Load, Term
 from planner.engines import llama_cpp, sglang_budget, tensorrt_llm, tgi
@@ -82,6 +83,10 @@ def vllm_plan(case: Case) -> Plan:
         found.append(terms.given_term("non-torch", given) or terms.constant("non-torch", outside))
         if has_tower(case.model) and not settings.language_model_only and "activations" not in given:
             found.append(terms.constant("image encoder", facts["image_encoder"]))
+        if not settings.language_model_only and "activations" not in given:
+            length = max(settings.max_model_len or 0, 0) or case.model.max_context or 0
+            held = encoder_cache(case.model, settings.version, load, length)
+            found += [held] if held else []
         if counted:
             graphs = next(row for row in facts["cuda_graphs"] if load.requests >= row["requests"])
             found.append(terms.given_term("cuda graphs", given) or terms.constant("cuda graphs", graphs))
@@ -101,6 +106,8 @@ def vllm_plan(case: Case) -> Plan:
 
 def has_tower(model: Model) -> bool:
     """Whether the profiling run also encodes an image or a clip."""
+    if model.media and "image" in model.media.rules:
+        return True
     return any("tower" in item.name for item in model.weights.items) if model.weights else "vision_config" in model.config
 
 

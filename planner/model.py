@@ -26,6 +26,21 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Media:
+    """What a model takes beside text, by its family's rule.
+
+    name: the family's. rules: by kind of input (image, video, audio) the rule and its numbers. largest: by kind, embeddings
+    of the largest item, 0 where it has no end. copies: vectors of the decoder's width that one embedding has.
+    """
+
+    name: str
+    rules: Mapping[str, Mapping[str, Any]]
+    largest: Mapping[str, int]
+    copies: int = 1
+    source: str = ""
+
+
+@dataclass(frozen=True)
 class Model:
     """A model as the planner sees it: a tuple of layers, each with its kinds of cache, plus identity and weights.
 
@@ -34,6 +49,7 @@ class Model:
     max_context: positions the config allows, None where it states no limit. cache_rules: what transformers does with
     this model's cache that others don't have (a refused implementation with its reason, or a cache class of its own).
     config: the whole config that it was read from, for the words that only an engine's own rules ask for.
+    media: how it takes images, video and audio, None where it takes none or the family's rule is not known.
     assumption: set when the person asked to treat an unknown architecture as plain attention.
     """
 
@@ -52,6 +68,7 @@ class Model:
     config: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     assumption: str | None = None
     notes: tuple[str, ...] = ()
+    media: Media | None = field(default=None, compare=False)
 
     def layers_for(self, engine: str) -> tuple[Layer, ...]:
         """The layers as `engine` reads them: its own view where it has one, else the architecture's."""
