@@ -4,8 +4,10 @@ for a name that only a log says.
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import model_configs
 from model_configs import catalogue
@@ -14,7 +16,8 @@ from validation.logs.log import Log
 
 #: Endings of names that say how the weights are stored, which no cache depends on but for a KV format in the checkpoint.
 _STORED: Final = re.compile(
-    r"[-_.](?:awq|gptq|int[48]|w\d{1,2}a\d{1,2}|bnb|4bit|8bit|gguf|bf16|fp16|mxfp4|q\d\w{0,8})(?=[-_.]|$)", re.IGNORECASE
+    r"[-_.](?:awq|gptq|int[48]|w\d{1,2}a\d{1,2}|bnb|4bit|8bit|gguf|bf16|fp16|mxfp4|ud|i?q\d\w{0,8}|\d{5}-of-\d{5})(?=[-_.]|$)",
+    re.IGNORECASE,
 )
 
 
@@ -40,4 +43,23 @@ def candidates(name: str) -> list[str]:
     if match := re.search(r"models--([\w.-]+?)--([\w.-]+?)(?:/|$)", name):  # the Hub's cache folder
         name = last = f"{match[1]}/{match[2]}"
     plain = _STORED.sub("", last)
-    return [each for each in dict.fromkeys((name, last, plain)) if each]
+    return [each for each in dict.fromkeys((name, last, plain, plain.replace(" ", "-"))) if each]
+
+
+def described(layers: int | None = None) -> Iterator[Model]:
+    """Models of the catalogue (with so many layers), for logs that name none: which of them has the printed figures?"""
+    for entry in catalogue.entries():
+        if layers is None or layers in _depths(entry.config):
+            yield _read(entry.id)
+
+
+@functools.cache
+def _read(name: str) -> Model:
+    return model_configs.read(f"catalogue:{name}")
+
+
+def _depths(config: Mapping[str, Any]) -> set[Any]:
+    """Numbers of layers that a config states, of whichever part."""
+    parts = [config, *(part for part in config.values() if isinstance(part, dict))]
+    words = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers")
+    return {part[word] for part in parts for word in words if isinstance(part.get(word), int)}

@@ -8,11 +8,11 @@ from types import ModuleType
 from typing import Final
 
 from planner.errors import InputError
-from validation.logs import vllm
+from validation.logs import llama_cpp, ollama, sglang, tensorrt_llm, tgi, vllm
 from validation.logs.lines import Line
 
 #: The engines' modules; see the package's docstring for what each answers.
-MODULES: Final[tuple[ModuleType, ...]] = (vllm,)
+MODULES: Final[tuple[ModuleType, ...]] = (vllm, sglang, tensorrt_llm, tgi, llama_cpp, ollama)
 
 
 def module_of(engine: str) -> ModuleType:
@@ -33,7 +33,7 @@ def recognise(lines: Sequence[Line]) -> ModuleType:
             f"none of the {len(lines):,} lines is one that {names} prints while starting; paste the engine's own output, from its"
             " first line to where it says that it is ready", field="log",
         )  # fmt: skip
-    return best
+    return next((module for module in MODULES if counts[module.NAME] and getattr(module, "RUNS", "") == best.NAME), best)
 
 
 def _signs(module: ModuleType, lines: Sequence[Line]) -> int:

@@ -76,7 +76,7 @@ def _opened(text: str, number: int, nesting: int) -> Iterator[Unwrapped]:
     elif nesting and "msg=" in content and (start := _LOGFMT.search(content)):
         pairs = _logfmt(content[start.start() :])
         before = content[: start.start()] + " " if start.start() else ""
-        yield number, None, before + pairs.get("msg", ""), pairs
+        yield number, None, before + (pairs.get("msg") or content), pairs
     else:
         yield number, None, text, _NONE
 
