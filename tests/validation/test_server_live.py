@@ -23,9 +23,10 @@ import pytest
 
 import model_configs
 import planner
+from planner.model import Model
 from planner.units import MIB
 from tests.validation import tiny_gguf
-from validation import server
+from validation import logs, server
 
 pytestmark = pytest.mark.live
 
@@ -148,8 +149,8 @@ def printed(log: str) -> dict[str, list[float]]:
 def test_memory_slots_and_context(
     case: Case, python: Path, models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The log's cells of every pool are ours, and its K, V and state sizes within their two digits; /props and /slots say our
-    context of a slot, /v1/models the file's parameters and bytes."""
+    """The log's cells of every pool are ours, and its K, V and state sizes within their two digits, read here and by
+    validation.logs; /props and /slots say our context of a slot, /v1/models the file's parameters and bytes."""
     model = model_configs.read(models[case.model])
     ours = ENGINE.cache_bytes(model, ENGINE.Settings(front_end="server", **case.settings))
     with running(python, models[case.model], case.server, tmp_path / "log") as url:
@@ -171,6 +172,16 @@ def test_memory_slots_and_context(
         slack = 0.005 * len(sizes[kind]) + 1e-9  # each pool is rounded on its own
         assert sum(sizes[kind]) == pytest.approx(size / MIB, abs=slack), kind
     assert ours.total_bytes > 0.02 * MIB  # what is compared is more than rounding
+    explained(text, model)
+
+
+def explained(text: str, model: Model) -> None:
+    """The log as a person pastes it says the same. Its tables in whole MiB are no figures for files as small as these."""
+    log = logs.read(text)
+    assert log.engine == "llama.cpp"
+    lines = [line for line in logs.explain(log, model).lines if "table" not in line.name]
+    assert any(line.name in ("kv_bytes", "non_swa_kv_bytes", "state_bytes") for line in lines)
+    assert all(line.agrees for line in lines), [line for line in lines if not line.agrees]
 
 
 def _client(url: str) -> server.Client:
