@@ -89,8 +89,8 @@ MEMORY: Final[tuple[Shape, ...]] = (
     shape("Current kv cache memory in use is", r"Current kv cache memory in use is (?P<kv_in_use_bytes>\d{4,18}) bytes",
           "the pool", "0.10.2", unit="B", since="0.10.2"),
     shape("Memory profiling results:", r"total_gpu_memory={gpu_total_bytes:X} ?GiB .{0,200}?peak_torch_memory="
-          r"{peak_torch_bytes:X} ?GiB .{0,200}?non_torch_memory={non_torch_bytes:X} ?GiB kv_cache_size={available_kv_bytes:X} ?GiB"
-          r" gpu_memory_utilization={gpu_memory_utilization:X}",
+          r"{peak_torch_bytes:X} ?GiB .{0,200}?non_torch_memory={non_torch_bytes:X} ?GiB"
+          r" kv_cache_size={available_kv_bytes:X} ?GiB gpu_memory_utilization={gpu_memory_utilization:X}",
           "the budget of engine V0", "0.5 to 0.6.4", digits=2, until="0.6.5"),
     shape("the current vLLM instance can use", r"total_gpu_memory \({gpu_total_bytes:X} ?GiB\) ?x ?gpu_memory_utilization"
           r" \({gpu_memory_utilization:X}\) ?= ?{requested_bytes:X} ?GiB",
