@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,27 @@ from planner.hardware import Gpu
 from planner.model import Model
 from planner.sharding import weights_per_rank
 from planner.units import GIB, format_bytes
+
+#: What each engine makes of memory that other processes hold.
+OTHERS = {
+    "vllm": "gpu_memory_utilization is a share of the whole GPU: what other processes hold comes out of the part that it leaves",
+    "sglang": "mem_fraction_static is a share of what other processes leave free",
+    "tensorrt-llm": "free_gpu_memory_fraction is a share of what other processes and the model leave free",
+    "tgi": "TGI takes what other processes leave free; what they take later it does not know of",
+    "llama.cpp": "llama-server fits its context and layers into what other processes leave free where it is let (--fit)",
+    "transformers": "transformers takes what it needs of what other processes leave free",
+}
+
+
+def shared_notes(engine: str, terms_there: Iterable[Term]) -> tuple[str, ...]:
+    """What is not counted of adapters, and what the engine makes of other processes, where a budget has either."""
+    names = {term.name: term.confidence for term in terms_there}
+    found = []
+    if names.get("lora adapters", "given") != "given":
+        found.append(lora.NOT_MODELLED[engine])
+    if "other processes" in names:
+        found.append(OTHERS[engine])
+    return tuple(found)
 
 
 def adapters(

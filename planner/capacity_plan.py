@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from planner.budget import Confidence, Term
+from planner.budget_share import shared_notes
 from planner.capacity_deploy import Deployment
 from planner.capacity_evaluate import Checked, Evaluator
 from planner.capacity_moments import SHARE
@@ -148,7 +149,8 @@ def evaluate(deployment: Deployment, solve: bool = True) -> Plan:
         max_context=work.max_context(requests) if solve else context, pool=pool, command=command,
         per_gpu=tuple(_shares(deployment, done)),
         warnings=(*found.warnings, *warnings, *_warnings(deployment, done, context)),
-        notes=(*deployment.model.notes, *deployment.notes, *done.notes, *_sharing(deployment, done)), deployment=deployment,
+        notes=(*deployment.model.notes, *deployment.notes, *done.notes, *_sharing(deployment, done),
+               *shared_notes(deployment.engine, found.terms)), deployment=deployment,
     )  # fmt: skip
 
 

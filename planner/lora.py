@@ -28,7 +28,7 @@ def adapter_parameters(model: Model, rank: int, modules: Iterable[str] | None = 
     if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= 1 << 16:
         raise InputError(f"the rank of an adapter is {shown(rank)}; it is a whole number from 1", field="max_lora_rank")
     named = tuple(modules) if modules is not None else None
-    found = linear_layers(model, "transformers").chosen(named)
+    found = linear_layers(model, "transformers").chosen(named, packed=False)
     skipped = () if named and "gate" in named else ("gate",)
     count = sum(one.elements(rank) for layer in found.layers for one in layer if one.name not in skipped)
     for one in (found.embedding, found.head):

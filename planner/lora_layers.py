@@ -30,6 +30,9 @@ _ALL = ("all", "all-linear")
 _GATED_QUERIES = ("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text")
 #: Parts of a recurrence's input at most: queries, keys, values and gate, and one each for two kinds of step.
 _STATE_SLICES = 6
+#: The least share of the layers' parameters that the known projections hold, in models that are no toys.
+_LEAST_HELD, _SMALL = 0.97, 10**8
+_SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts", "num_shared_expert")
 _SHARED_FEED = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size")
 
 
@@ -69,25 +72,28 @@ class Linear:
 
 @dataclass(frozen=True)
 class LinearLayers:
-    """The linear layers of each decoder layer, and the embeddings'. known: False where recurrent layers are estimated."""
+    """The linear layers of each decoder layer, and the embeddings'. known: False where they are estimated: of recurrent layers,
+    and where they do not add up to the layers' parameters."""
 
     layers: tuple[tuple[Linear, ...], ...]
     embedding: Linear
     head: Linear
     known: bool
 
-    def chosen(self, modules: Iterable[str] | None) -> LinearLayers:
+    def chosen(self, modules: Iterable[str] | None, *, packed: bool = True) -> LinearLayers:
         """Only the layers of these modules, by any of their names; all linear ones for None, "all" and "all-linear".
+
+        packed: with the layers that an engine keeps as one with them.
 
         Errors: InputError for a module that the model does not have.
         """
-        names = self._names(modules)
+        names = self._names(modules, packed)
         if names is None:
             return self
         kept = tuple(tuple(one for one in layer if one.name in names) for layer in self.layers)
         return replace(self, layers=kept)
 
-    def _names(self, modules: Iterable[str] | None) -> set[str] | None:
+    def _names(self, modules: Iterable[str] | None, packed: bool) -> set[str] | None:
         if modules is None or any(module in _ALL for module in modules):
             return None
         own = {one.name for layer in self.layers for one in layer} | {"embed_tokens", "lm_head", "experts"}
@@ -96,10 +102,12 @@ class LinearLayers:
             short = module.rpartition(".")[2]
             names = {short} if short in own else {name for name in _SYNONYMS.get(short, ()) if name in own}
             if not names:
-                raise InputError(f"{shown(module)} is no module of this model; it has {', '.join(sorted(own))}",
-                                 field="lora_target_modules")  # fmt: skip
+                there = sorted(own - {"experts"} | {"experts" for layer in self.layers for one in layer if one.experts})
+                raise InputError(
+                    f"{shown(module)} is no module of this model; it has {', '.join(there)}", field="lora_target_modules"
+                )
             found |= names
-        for group in PACKED:
+        for group in PACKED if packed else ():
             found |= set(group) & own if found & set(group) else set()
         return found
 
@@ -107,7 +115,7 @@ class LinearLayers:
 def linear_layers(model: Model, engine: str) -> LinearLayers:
     """Every linear layer of `model` as `engine` reads it, layer by layer, in the names of Llama's checkpoint.
 
-    Errors: InputError for layers whose projections are not known.
+    Errors: InputError for layers whose projections are not known, or hold less than the layers' parameters.
     """
     words, layers, shapes = text_words(model), model.layers_for(engine), layer_shapes(model, engine)
     hidden = model.hidden_size or number(words, ("hidden_size", "d_model", "n_embd"), 1)
@@ -117,11 +125,24 @@ def linear_layers(model: Model, engine: str) -> LinearLayers:
         (*parts, *_feed(words, index, hidden, shape, gated))
         for index, (parts, shape) in enumerate(zip(attention, shapes, strict=True))
     )
-    rows = vocabulary(model)
+    rows, whole = vocabulary(model), _checked(model, found)
     return LinearLayers(
         found, Linear("embed_tokens", rows, hidden, "whole"), Linear("lm_head", hidden, rows, "column"),
-        all(shape.known for shape in shapes),
+        whole and all(shape.known for shape in shapes),
     )  # fmt: skip
+
+
+def _checked(model: Model, found: tuple[tuple[Linear, ...], ...]) -> bool:
+    """Whether the projections hold the parameters of the layers, to the hundredth that norms and biases may be; InputError where
+    they hold clearly less, so that some are not known."""
+    held = {item.name: item.params for item in model.weights.items}.get("layers", 0) if model.weights else 0
+    ours = sum(one.inputs * one.outputs * max(1, one.experts) for layer in found for one in layer)
+    if held > _SMALL and ours < _LEAST_HELD * held:
+        raise InputError(
+            f"some linear layers of {model.name} are not known, only those with {ours / held:.0%} of its layers' parameters; give"
+            " the size of its adapters", field="given",
+        )  # fmt: skip
+    return held > 0 and 0.985 <= ours / held <= 1.01
 
 
 def _attention(
@@ -202,7 +223,7 @@ def _feed(words: Mapping[str, Any], index: int, hidden: int, shape: LayerShape, 
     if not shape.expert_count:
         dense = number(words, ("intermediate_size_mlp",), expert_words({**words, **_dense(words)}, hidden)[2])
         return _mlp(hidden, dense, gated and kind != "-")
-    shared = number(words, _SHARED_FEED) or wide * number(words, ("n_shared_experts", "num_shared_experts"))
+    shared = number(words, _SHARED_FEED) or wide * number(words, _SHARED_EXPERTS)
     if words.get("model_type") == "llama4_text":
         shared = wide
     beside = _mlp(hidden, shared, True) if shared else ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from planner.capacity_cost import Cost, cost
 from planner.capacity_plan import Advice, Plan
 from planner.errors import InputError
+from planner.host_tiers import host_bytes, host_tiers
 from planner.latency import latency
 from planner.report import SCHEMA_VERSION, model_data
 from planner.units import ceil_div, format_bytes
@@ -52,6 +53,7 @@ def plan_data(plan: Plan, simulation: Simulation | None = None, cost: Cost | Non
             "blocks_per_request": plan.pool.blocks_per_request, "tokens": plan.pool.tokens,
             "max_concurrency": plan.pool.max_concurrency, "max_model_len": plan.pool.max_model_len,
         },
+        "host": {"bytes": host_bytes(plan), "tiers": [asdict(tier) for tier in host_tiers(plan)]},
         "simulation": None if simulation is None else _simulation(simulation),
         "cost": None if cost is None else asdict(cost),
         "advice": [_advice(one) for one in plan.advice],
@@ -125,6 +127,8 @@ def plan_cost(plan: Plan, price_per_gpu_hour: float) -> Cost:
 def plan_text(data: dict[str, Any]) -> str:
     """The plan for a person: the verdict, where the memory goes, what it could hold, what to change, and the command."""
     lines = [verdict_line(data), *_limits(data), "", *_terms(data)]
+    if data["host"]["tiers"]:
+        lines += ["", *_host(data["host"])]
     if data["simulation"]:
         lines += ["", *_over_time(data["simulation"])]
     if data["cost"]:
@@ -195,6 +199,18 @@ def _terms(data: dict[str, Any]) -> list[str]:
         if term["low"] != term["high"]:
             span = f"  {format_bytes(term['low'])} to {format_bytes(term['high'])}"
         lines.append(f"  {term['name']:<{width}}  {format_bytes(term['bytes']):>11}  {term['confidence']:<10}{span}".rstrip())
+    return lines
+
+
+def _host(found: dict[str, Any]) -> list[str]:
+    lines = [f"Host memory, {format_bytes(found['bytes'])} in all"]
+    for tier in found["tiers"]:
+        kept = f"; keeps {tier['requests']:,} requests ({tier['tokens']:,} tokens)" if tier["requests"] is not None else ""
+        lines.append(f"  {tier['name']}  {format_bytes(tier['bytes'])} a server{kept}")
+        back = tier["transfer_s"]
+        what = "one is back on the GPUs in" if kept else "read over the slot in"
+        time = f"{what} {back['low'] * 1e3:,.1f} to {back['high'] * 1e3:,.1f} ms, estimated; " if back else ""
+        lines.append(f"      {time}{tier['note']}")
     return lines
 
 
