@@ -5,7 +5,6 @@ Source: CacheConfig.metrics_info of vLLM, vllm/config/cache.py; its labels are t
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import math
 import re
@@ -34,7 +33,7 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "enable_prefix_caching": ("enable_prefix_caching", "True".__eq__),
     "mamba_cache_dtype": ("mamba_cache_dtype", str),
     "mamba_ssm_cache_dtype": ("mamba_ssm_cache_dtype", str),
-    "kv_cache_dtype_skip_layers": ("kv_cache_dtype_skip_layers", ast.literal_eval),
+    "kv_cache_dtype_skip_layers": ("kv_cache_dtype_skip_layers", re.compile(r"['\"]([^'\"]*)['\"]").findall),
 }
 #: Settings that the labels of cache_config_info do not hold, where /server_info or vllm:vllm_config_info tells them.
 _PARALLEL: Final = ("tensor_parallel_size", "pipeline_parallel_size", "decode_context_parallel_size")
@@ -55,12 +54,10 @@ def read(client: Client) -> Told | None:
     settings: dict[str, Any] = {}
     for label, (name, form) in _SETTINGS.items():
         if labels.get(label, "None") not in ("None", ""):
-            try:
+            with contextlib.suppress(ValueError):
                 settings[name] = form(labels[label])
-            except (ValueError, SyntaxError):
-                continue
     if labels.get("user_specified_block_size") == "True":
-        settings["block_size"] = whole(labels["block_size"])
+        settings["block_size"] = whole(labels.get("block_size"))
     settings |= _parallel(metrics + client.get("/server_info").text())
     untold = version is None or version.startswith("0.1.dev")  # a build without its tags
     if not untold:

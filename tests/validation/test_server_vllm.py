@@ -62,6 +62,13 @@ def test_vllm_fp8_takes_half(capsys: pytest.CaptureFixture[str]) -> None:
     assert (status, lines(report)["num_gpu_blocks"]) == (0, (1024, 1024, True))
 
 
+def test_vllm_layers_that_keep_the_models_dtype(capsys: pytest.CaptureFixture[str]) -> None:
+    """The label is a list as Python prints it."""
+    info = labels(block_size=16, cache_dtype="fp8", kv_cache_dtype_skip_layers="['0', 'sliding_window']", num_gpu_blocks=900)
+    _, report = compare(vllm(LLAMA, 8192, "0.33.0", info), capsys)
+    assert report["settings"]["kv_cache_dtype_skip_layers"] == ["0", "sliding_window"]
+
+
 def test_vllm_parallel_sizes_of_its_development_mode(capsys: pytest.CaptureFixture[str]) -> None:
     """/server_info, there with VLLM_SERVER_DEV_MODE=1, prints the whole configuration as text."""
     config = "model='x', tokenizer='x', tensor_parallel_size=4, pipeline_parallel_size=1, data_parallel_size=1, seed=0"
