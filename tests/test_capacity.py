@@ -321,9 +321,10 @@ def test_the_curve_goes_through_the_plans_point(case: Case) -> None:
 
 def test_the_curve_counts_the_encoders_positions() -> None:
     work = Workload(8_000, 192, 4, encoder_tokens=6_404)
-    one = plan(_read("meta-llama/Llama-3.2-11B-Vision-Instruct"), "sglang", {"context_length": 8_192}, workload=work, advice=False)
+    model = _read("meta-llama/Llama-3.2-11B-Vision-Instruct")
+    one = plan(model, "sglang", {"context_length": 8_192}, workload=work, advice=False)
     assert requests_by_context(one, [8_192]) == ((8_192, one.max_requests),)
-    text = plan(one.model, "sglang", {"context_length": 8_192}, workload=Workload(8_000, 192, 4), advice=False)
+    text = plan(model, "sglang", {"context_length": 8_192}, workload=Workload(8_000, 192, 4), advice=False)
     assert (one.max_requests or 0) < (text.max_requests or 0)
 
 

@@ -10,7 +10,7 @@ from planner import hardware
 from planner.capacity_demand import CONTEXT_WORDS
 from planner.capacity_plan import Plan
 from planner.errors import PlannerError
-from ui.capacity_inputs import Asked
+from ui.capacity_inputs import REPLICAS, Asked
 from ui.engine_fields import fields, key
 from ui.inputs import MAX_REQUESTS
 
@@ -58,13 +58,14 @@ def _settings(option: str, change: dict[str, Any], gpus: int) -> dict[str, Any] 
     ranks = next((change[word] for word in _RANKS if word in change), None)
     if ranks is not None:
         replicas = gpus // (ranks * change.get("pipeline_parallel_size", 1))
-        if ranks == 1 and replicas > 1 and "data_parallel_size" not in known:
+        if ranks == 1 and replicas > 1 and "data_parallel_size" not in change:
             return None  # a rank of one is the input's default, which leaves the split open
     for word, value in change.items():
         field = known.get(word)
+        if field is None and word == "data_parallel_size":
+            found[REPLICAS] = value
+            continue
         if field is None:
-            if word == "data_parallel_size":
-                continue
             return None
         if field.kind == "choice" and value not in field.choices:
             return None

@@ -33,11 +33,13 @@ AS_IS = "checkpoint"
 #: Link parameters of this page alone; each is the key of the input that it fills.
 IN_LINK = (
     "server", "node", "gpus", "load", "prompt", "output", "fill", *capacity_lengths.IN_LINK, *capacity_given.IN_LINK, "price",
-    "gguf",
-)
+    "gguf", "vllm.data_parallel_size",
+)  # fmt: skip
 SHARED = ("model", "hub", "revision", "encoder")
 #: The link's word for the model that is the Plan page's default.
 OTHER_DEFAULT = "default"
+#: vLLM's replicas, which move nothing on the Plan page and so are no setting there.
+REPLICAS = key("vllm", "data_parallel_size")
 _FRONT_END = key("llama.cpp", "front_end")
 
 
@@ -110,6 +112,7 @@ def ask() -> Asked | None:
     given = capacity_given.ask()
     more = st.grid(4, min_column_width=150)
     gguf = _gguf(more) if option in ("llama.cpp", "ollama") else ""
+    replicas = _replicas(more) if option == "vllm" else 1
     price = more.number_input(
         t("capacity.price"), 0.0, MAX_PRICE, None, step=0.1, key="price", bind=bind("price"), help=t("capacity.price.help"),
         placeholder=t("capacity.price.none"),
@@ -124,7 +127,7 @@ def ask() -> Asked | None:
     if chosen.model is None or choice.settings is None or found is None:
         return None
     try:
-        settings = _settings(option, choice.settings)
+        settings = _settings(option, choice.settings, replicas)
         requests = wanted()
         model = as_gguf(chosen.model, gguf) if gguf else chosen.model
     except PlannerError as problem:
@@ -136,19 +139,28 @@ def ask() -> Asked | None:
     return Asked(model, chosen.argument, option, settings, *found, gpus, workload, requests.lengths, price, gguf, given)
 
 
-def _settings(option: str, settings: EngineSettings) -> EngineSettings:
-    """llama.cpp is started by whatever the input says, also where that is its own default."""
-    said = settings.model_fields_set
-    if option == "llama.cpp" and "front_end" not in said:
-        made: EngineSettings = changed(settings, front_end=getattr(settings, "front_end", "server"))
-        return made
-    return settings
+def _settings(option: str, settings: EngineSettings, replicas: int) -> EngineSettings:
+    """With how llama.cpp is started, also where that is its own default, and vLLM's replicas, which this page alone asks for."""
+    update: dict[str, object] = {}
+    if option == "llama.cpp" and "front_end" not in settings.model_fields_set:
+        update["front_end"] = getattr(settings, "front_end", "server")
+    if replicas > 1:
+        update["data_parallel_size"] = replicas
+    made: EngineSettings = changed(settings, **update) if update else settings
+    return made
 
 
 def _gguf(grid: DeltaGenerator) -> str:
     kinds = (AS_IS, *GGUF_BITS)
     kind = grid.selectbox(t("capacity.gguf"), kinds, key="gguf", bind="query-params", help=t("capacity.gguf.help"))
     return "" if kind in (None, AS_IS) else str(kind)
+
+
+def _replicas(grid: DeltaGenerator) -> int:
+    value = grid.number_input(
+        t("capacity.replicas"), 1, MOST_GPUS, 1, step=1, key=REPLICAS, bind=bind(REPLICAS), help=t("capacity.replicas.help")
+    )
+    return int(value or 1)
 
 
 def _node(wrong: DeltaGenerator) -> tuple[Node, str] | None:

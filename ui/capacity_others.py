@@ -61,12 +61,12 @@ def values(view: str, way: Plan, asked: Asked) -> dict[str, Any] | None:
     if view == KV:
         words = {word: None for update in KV_DTYPES[way.engine] for word in update}
         change["settings"] = {word: getattr(way.deployment.settings, word) for word in words}
-    elif view == GPUS:
-        change.update(gpu=way.gpu.id, gpus=way.gpus)
     else:
         change["settings"] = {word: getattr(way.settings, word) for word in _RANKS if hasattr(way.settings, word)}
-        if view == FEWEST:
+        if view != SPLITS:
             change["gpus"] = way.gpus
+        if view == GPUS:
+            change["gpu"] = way.gpu.id
     return capacity_apply.values(change, way.gpus, asked, way)
 
 

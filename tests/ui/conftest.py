@@ -25,3 +25,17 @@ def open_page(monkeypatch: pytest.MonkeyPatch) -> OpenPage:
         return page.run()
 
     return opened
+
+
+@pytest.fixture
+def open_capacity(monkeypatch: pytest.MonkeyPatch) -> OpenPage:
+    """The Capacity page as a link with these parameters opens it, the first page of its session."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    def opened(**link: object) -> AppTest:
+        page = AppTest.from_file(str(APP), default_timeout=60)
+        for name, value in link.items():
+            page.query_params[name] = str(value)
+        return page.switch_page("ui/capacity.py").run()
+
+    return opened

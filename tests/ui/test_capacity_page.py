@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
-import shlex
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from planner import cli
 from planner.capacity import plan
 from planner.latency_efficiency import Range
 from planner.plan_report import plan_data, plan_text
@@ -19,48 +12,9 @@ from ui import capacity_apply, capacity_charts, capacity_time
 from ui.capacity_inputs import Asked, named
 from ui.model_input import from_catalogue
 
-from .conftest import APP, OpenPage
+from .conftest import OpenPage
+from .reading import DEEPSEEK, GEMMA, LLAMA, NEXT, WHISPER, pressed, printed, shell, verdict
 from .test_plan_page import config, faults, pasted, texts
-
-LLAMA, GEMMA, DEEPSEEK = "meta-llama/Llama-3.1-8B", "google/gemma-3-27b-it", "deepseek-ai/DeepSeek-V3"
-WHISPER, NEXT = "openai/whisper-large-v3", "Qwen/Qwen3-Next-80B-A3B-Instruct"
-
-
-@pytest.fixture
-def open_capacity(monkeypatch: pytest.MonkeyPatch) -> OpenPage:
-    """The Capacity page as a link with these parameters opens it, the first page of its session."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-    def opened(**link: object) -> AppTest:
-        page = AppTest.from_file(str(APP), default_timeout=60)
-        for name, value in link.items():
-            page.query_params[name] = str(value)
-        return page.switch_page("ui/capacity.py").run()
-
-    return opened
-
-
-def verdict(page: AppTest) -> str:
-    """The page's first line below the inputs, without Markdown."""
-    assert not page.exception, page.exception[0].stack_trace
-    boxes = [str(box.value) for box in (*page.success, *page.warning, *page.error)]
-    found = [text for text in boxes if re.match(r"\*\*(Starts|Does not start)", text)]
-    assert len(found) == 1, found
-    return re.sub(r"\\(.)", r"\1", found[0].split("**")[1])
-
-
-def shell(page: AppTest) -> str:
-    return next(str(code.value) for code in page.code if str(code.value).startswith("python -m planner plan"))
-
-
-def printed(line: str) -> str:
-    """What the shell prints for a line of the page."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        status = cli.main(shlex.split(line)[3:])
-    assert status in (0, 1), line
-    return out.getvalue()
-
 
 # The verdict
 
@@ -133,7 +87,7 @@ def test_all_requests_as_long_as_the_engine_allows(open_capacity: OpenPage) -> N
 def test_what_does_not_fit_fits_when_an_advice_is_applied(open_capacity: OpenPage) -> None:
     page = open_capacity(load=200)
     assert verdict(page).startswith("Starts, and does not hold 200 requests")
-    page = _pressed(page, "fewer_requests")
+    page = pressed(page, "fewer_requests")
     assert verdict(page).startswith("Starts. ")
     assert page.number_input(key="load").value < 200
 
@@ -153,15 +107,10 @@ def test_what_does_not_fit_fits_when_an_advice_is_applied(open_capacity: OpenPag
 def test_each_kind_of_advice_comes_true(open_capacity: OpenPage, link: dict[str, object], code: str, key: str) -> None:
     page = open_capacity(**link)
     before = page.session_state.get(key)
-    page = _pressed(page, code)
+    page = pressed(page, code)
     assert verdict(page).startswith("Starts. ")
     assert page.session_state[key] != before
     assert verdict(page) == printed(shell(page)).splitlines()[0]
-
-
-def _pressed(page: AppTest, code: str) -> AppTest:
-    buttons = {str(button.key): button for button in page.button if button.key}
-    return next(button for name, button in buttons.items() if name.endswith(code)).click().run()
 
 
 def test_a_change_that_no_input_says_has_no_button() -> None:
@@ -174,9 +123,12 @@ def test_a_change_that_no_input_says_has_no_button() -> None:
         return capacity_apply.values(dict(change), 8, asked, found)
 
     split = {"tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 8}
-    assert told(settings=split) is None
+    assert told(settings={"num_shard": 1}) is None
+    assert told(settings=split) == {
+        "vllm.tensor_parallel_size": 1, "vllm.pipeline_parallel_size": 1, "vllm.data_parallel_size": 8,
+    }  # fmt: skip
     assert told(settings={**split, "tensor_parallel_size": 4, "data_parallel_size": 2}) == {
-        "vllm.tensor_parallel_size": 4, "vllm.pipeline_parallel_size": 1,
+        "vllm.tensor_parallel_size": 4, "vllm.pipeline_parallel_size": 1, "vllm.data_parallel_size": 2,
     }  # fmt: skip
     assert told(settings={"no_such_setting": 1}) is None
     assert told(settings={"kv_cache_dtype": "no such dtype"}) is None
