@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from planner import cli_plan, cli_sweep, report
+from planner import cli_log, cli_plan, cli_sweep, report
 from planner.cache import architecture_bytes
 from planner.cli_settings import COMMON, settings_of
 from planner.detect import detected
@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     kv.add_argument("--json", action="store_true", help="print JSON")
     cli_plan.add_parser(commands, _count)
     cli_sweep.add_parser(commands)
+    cli_log.add_parser(commands)
     for name, text in (("models", "the bundled catalogue"), ("gpus", "known accelerators"), ("engines", "known engines")):
         command = commands.add_parser(name, help=text)
         command.add_argument("filter", nargs="?", default="", help="show only names that contain this")
@@ -215,7 +216,13 @@ def _sweep(arguments: argparse.Namespace) -> int:
     return cli_sweep.run(arguments, read)
 
 
-COMMANDS = {"kv": _kv, "plan": _plan, "sweep": _sweep, "models": _models, "gpus": _gpus, "engines": _engines}
+def _log(arguments: argparse.Namespace) -> int:
+    from validation import logs
+
+    return cli_log.run(arguments, logs.read, logs.explain)
+
+
+COMMANDS = {"kv": _kv, "plan": _plan, "sweep": _sweep, "log": _log, "models": _models, "gpus": _gpus, "engines": _engines}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -19,6 +19,10 @@ is the caller's, else `find_model`'s; without one, and without its dimensions in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from planner.errors import InputError, shown
 from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
@@ -43,15 +47,21 @@ def read(text: str) -> Log:
     return log
 
 
-def explain(log: Log, model: Model | str | None = None, gpu: Gpu | str | None = None) -> Check:
+def explain(
+    log: Log,
+    model: Model | str | None = None,
+    gpu: Gpu | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Check:
     """The log's figures beside ours.
 
     model: what is served, or a name of it for model_configs.read; by the log's own words where None. gpu: the accelerator or its
-    name, for what depends on it.
+    name, for what depends on it. settings: what the log does not say, by the names of the engine's Settings.
 
     Errors: InputError and ConfigError for a model or GPU that cannot be read.
     """
     found = find_model(log, model)
     card = find_gpu(gpu) if isinstance(gpu, str) else gpu
-    check: Check = module_of(log.engine).explain(log, found, card)
+    said = replace(log, settings={**log.settings, **settings}) if settings else log
+    check: Check = module_of(log.engine).explain(said, found, card)
     return check

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from planner.layers import Full, Latent, Sliding
-from planner.model import Model
+import model_configs
+from model_configs import catalogue
+from planner.layers import Full
 from validation.logs.log import CheckLine, Log
-from validation.logs.models import described
 
-_BLOCK = 16
+_BLOCK: Final = 16
+_MOST_READ: Final = 20
 
 
 def alone_lines(log: Log) -> tuple[CheckLine, ...]:
@@ -57,28 +59,27 @@ def token_bytes(log: Log) -> tuple[float, float]:
 
 
 def likely_models(log: Log, most: int = 6) -> list[str]:
-    """Models of the catalogue whose token is so large under the log's split, all layers being alike."""
+    """Models of the catalogue whose token is so large under the log's split, all layers being alike; nearest weights first."""
     low, high = token_bytes(log)
     ranks = int(log.settings.get("tensor_parallel_size", log.other["ranks"].get("TP", 1)))
+    if not high:
+        return []
+    named = [entry for entry in catalogue.entries() if low <= _uniform(entry.config, ranks) <= high]
     load = log.printed.get("model_load_bytes")
-    found = []
-    for model in described() if high else ():
-        each = _uniform(model, ranks)
-        if each and low <= each <= high and not (load and model.weight_bytes and model.weight_bytes / ranks < load.value * 0.8):
-            found.append(model)
-    found.sort(key=lambda model: abs((model.weight_bytes or 0) / ranks - (load.value if load else 0)))
+    found = [model_configs.read(f"catalogue:{entry.id}") for entry in named[:_MOST_READ]]
+    found = [model for model in found if all(type(cache) is Full for layer in model.layers for cache in layer.caches)]
+    if load:
+        found.sort(key=lambda model: abs((model.weight_bytes or 0) / ranks - load.value))
     return [model.name for model in found[:most]]
 
 
-def _uniform(model: Model, ranks: int) -> int:
-    """Bytes of a token in 16 bits on one rank; 0 for a model with other caches than full attention or latents."""
-    total = 0
-    for layer in model.layers_for("vllm"):
-        for cache in layer.caches:
-            if isinstance(cache, Sliding) or not isinstance(cache, Full | Latent):
-                return 0
-            if isinstance(cache, Latent):
-                total += 2 * (cache.kv_lora_rank + cache.qk_rope_head_dim)
-            else:
-                total += 2 * max(1, cache.kv_heads // ranks) * (cache.k_dim + cache.v_dim)
-    return total
+def _uniform(config: Mapping[str, Any], ranks: int) -> int:
+    """Bytes of a token in 16 bits on one rank by the plain words of a config; 0 where it does not have them."""
+    text = config.get("text_config")
+    words = text if isinstance(text, Mapping) else config
+    layers, heads = words.get("num_hidden_layers"), words.get("num_attention_heads")
+    kv_heads = words.get("num_key_value_heads", heads)
+    width = words.get("head_dim") or (words.get("hidden_size", 0) // heads if isinstance(heads, int) and heads else 0)
+    if not (isinstance(layers, int) and isinstance(kv_heads, int) and isinstance(width, int)):
+        return 0
+    return 4 * layers * max(1, kv_heads // ranks) * width

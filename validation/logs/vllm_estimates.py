@@ -109,7 +109,8 @@ def _pool(
     slack = sum(log.printed[name].slack for name in _GIVEN if name in log.printed) + pool.slack
     agrees = low - slack <= pool.value <= high + slack
     taken = ", ".join(given) or "nothing"
-    rule = f"estimated from the memory of {card.gpu.name} and the share: {low / GIB:.2f} to {high / GIB:.2f} GiB (as printed: {taken})"
+    span = f"{low / GIB:.2f} to {high / GIB:.2f} GiB"
+    rule = f"estimated from the memory of {card.gpu.name} and the share: {span} (as printed: {taken})"
     yield CheckLine("available_kv_bytes", pool.value, ours.kv_bytes, agrees, rule, f"{pool.text} GiB")
 
 

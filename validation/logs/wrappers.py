@@ -133,7 +133,7 @@ def _flat(record: dict[str, Any]) -> dict[str, str]:
 
 def _logfmt(content: str) -> dict[str, str]:
     """The pairs of a logfmt line; quotes taken off and escapes undone."""
-    found = {}
+    found: dict[str, str] = {}
     for plain, quoted, value in _PAIR.findall(content):
         if value.startswith('"'):
             value = value[1:-1].replace('\\"', '"').replace("\\\\", "\\")
