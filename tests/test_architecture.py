@@ -37,7 +37,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("host_tiers", "disaggregate"),
     ("report",),
     ("plan_report", "cli_share"),
-    ("cli_plan", "cli_sweep", "cli_log"),
+    ("cli_plan", "cli_disaggregate", "cli_sweep", "cli_log"),
     ("cli",),
     ("__main__",),
 )
