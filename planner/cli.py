@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from planner import cli_log, cli_plan, cli_sweep, report
+from planner import cli_disaggregate, cli_log, cli_plan, cli_sweep, report
 from planner.cache import architecture_bytes
 from planner.cli_settings import COMMON, settings_of
 from planner.detect import detected
@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     kv.add_argument("--json", action="store_true", help="print JSON")
     cli_plan.add_parser(commands, _count)
     cli_sweep.add_parser(commands)
+    cli_disaggregate.add_parser(commands, _count)
     cli_log.add_parser(commands)
     for name, text in (("models", "the bundled catalogue"), ("gpus", "known accelerators"), ("engines", "known engines")):
         command = commands.add_parser(name, help=text)
@@ -137,6 +138,10 @@ def _implied_engine(arguments: argparse.Namespace) -> str | None:
 
 def _plan(arguments: argparse.Namespace) -> int:
     return cli_plan.run(arguments, _read)
+
+
+def _disaggregate(arguments: argparse.Namespace) -> int:
+    return cli_disaggregate.run(arguments, _read)
 
 
 def _models(arguments: argparse.Namespace) -> int:
@@ -222,7 +227,10 @@ def _log(arguments: argparse.Namespace) -> int:
     return cli_log.run(arguments, logs.read, logs.explain)
 
 
-COMMANDS = {"kv": _kv, "plan": _plan, "sweep": _sweep, "log": _log, "models": _models, "gpus": _gpus, "engines": _engines}
+COMMANDS = {
+    "kv": _kv, "plan": _plan, "sweep": _sweep, "disaggregate": _disaggregate, "log": _log, "models": _models, "gpus": _gpus,
+    "engines": _engines,
+}  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from planner.capacity import plan
 from planner.capacity_weights import GGUF_BITS, as_gguf
 from planner.cli_settings import settings_of
+from planner.cli_share import add_sharing, shared
 from planner.engines import ENGINES
 from planner.engines.base import EngineSettings
 from planner.errors import EngineRefusal, InputError, shown
@@ -51,6 +52,7 @@ def add_parser(commands: Any, count: Count) -> None:
     add("--set", action="append", metavar="NAME=VALUE", help="any other setting of the engine, by its own name")
     add("--weights", help=f"size of one GPU's weights (16.5GB), or a GGUF storage ({', '.join(GGUF_BITS)})")
     add("--given", action="append", metavar="NAME=SIZE", help="a term of the budget that you know: kv=40GiB, activations=1.4GiB")
+    add_sharing(add, count)
     add("--price", type=float, help="what one GPU costs an hour, in your currency")
     add("--seed", type=count, default=0, help="of the simulation where lengths vary")
     add("--revision", help="branch, tag or commit on the Hub")
@@ -70,6 +72,7 @@ def run(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Mode
             given["weights"] = _size("weights", arguments.weights)
     if work is None and arguments.engine == "transformers" and arguments.max_model_len is not None:
         work = Workload(prompt_tokens=arguments.max_model_len)
+    settings = shared(model, settings, given, arguments)
     found = plan(model, arguments.engine, settings, arguments.gpu, arguments.gpus, work, given)
     price = None if arguments.price is None else plan_cost(found, arguments.price)
     simulation, notes = None, tuple[str, ...]()
