@@ -63,7 +63,9 @@ class Log:
 @dataclass(frozen=True)
 class CheckLine:
     """One figure beside ours. rule: the engine's rule in words with its numbers; where they differ, what differs.
-    shown: the printed figure as the log has it.
+
+    shown: the printed figure as the log has it. estimated: ours is an estimate, and agrees says whether the printed figure lies in
+    its range, as nine of ten public runs do; the verdict is left to the exact figures where there are any.
     """
 
     name: str
@@ -72,12 +74,13 @@ class CheckLine:
     agrees: bool
     rule: str
     shown: str | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True)
 class Check:
     """What comes of a log. missing: what to ask the person for, named as flags. advice: what to change to get more.
-    rules: what the log shows, in plain words. agrees: at least one figure was compared, and all compared ones agree.
+    rules: what the log shows, in plain words. agrees: at least one figure was compared, and all that decide agree.
     """
 
     lines: tuple[CheckLine, ...] = ()
@@ -92,7 +95,8 @@ def check_of(
 ) -> Check:
     """The check of these lines, None for a figure that could not be compared; repeated texts are said once."""
     found = tuple(line for line in lines if line is not None)
-    agrees = bool(found) and all(line.agrees for line in found)
+    deciding = [line for line in found if not line.estimated] or found
+    agrees = bool(found) and all(line.agrees for line in deciding)
     return Check(found, _once(missing), agrees, _once(advice), _once(rules))
 
 

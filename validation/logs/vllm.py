@@ -22,7 +22,7 @@ NAME: Final = "vllm"
 signs: Final[tuple[re.Pattern[str], ...]] = (
     re.compile(r"[A-Z+]{3,12} KV cache size: [\d,]{1,20}|# ?(?:GPU|cuda|hpu|xpu|npu) blocks: \d|Available KV cache memory: -?\d"),
     re.compile(r"KV cache is needed, which is larger than|No available memory for the cache blocks|can be stored in KV cache \("),
-    re.compile(r"\bvllm (?:serve|\d)|vllm[./]|vLLM API server|(?:V[01] )?LLM engine \(v\d|PyTorch activation peak memory takes"),
+    re.compile(r"\bvllm (?:serve|\d)|vllm[./]|vLLM API server|LLM engine (?:\(v\d|with config)|PyTorch activation peak memory"),
     re.compile(r"Maximum concurrency for [\d,]{1,12} tokens|gpu_memory_utilization|num_gpu_blocks|--gpu-memory-utilization"),
 )  # fmt: skip
 #: Figures of which every worker or engine prints its own; the least binds.

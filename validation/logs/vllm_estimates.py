@@ -89,7 +89,7 @@ def _term(name: str, log: Log, ours: Budget, stored: str) -> CheckLine | None:
     agrees = low - figure.slack - 1 <= figure.value <= high + figure.slack + 1
     what = " and ".join(term.name for term in parts)
     rule = f"estimated {what}: {low / GIB:.2f} to {high / GIB:.2f} GiB ({parts[0].source})"
-    return CheckLine(name, figure.value, size, agrees, rule, f"{figure.text} GiB")
+    return CheckLine(name, figure.value, size, agrees, rule, f"{figure.text} GiB", estimated=True)
 
 
 def _pool(
@@ -111,7 +111,7 @@ def _pool(
     taken = ", ".join(given) or "nothing"
     span = f"{low / GIB:.2f} to {high / GIB:.2f} GiB"
     rule = f"estimated from the memory of {card.gpu.name} and the share: {span} (as printed: {taken})"
-    yield CheckLine("available_kv_bytes", pool.value, ours.kv_bytes, agrees, rule, f"{pool.text} GiB")
+    yield CheckLine("available_kv_bytes", pool.value, ours.kv_bytes, agrees, rule, f"{pool.text} GiB", estimated=True)
 
 
 def _share_known(settings: Settings) -> bool:

@@ -130,8 +130,8 @@ def _axes(log: Log, model: Model, card: Card | None) -> dict[str, tuple[Any, ...
     states = any(isinstance(cache, State) for cache in caches)
     windows = any(isinstance(cache, Sliding | Chunked | Cross) for cache in caches)
     axes: dict[str, tuple[Any, ...]] = {}
-    if len(log.other["release"].candidates) > 1 and "version" not in known:
-        axes["version"] = log.other["release"].candidates[1:]
+    if others := log.other["release"].candidates[1:]:
+        axes["version"] = others
     if "tensor_parallel_size" not in known:
         least = ranks.get("TP", 1)
         axes["tensor_parallel_size"] = tuple(n for n in _RANKS if n >= least)[0 if least == 1 else 1 :]

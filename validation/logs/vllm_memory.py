@@ -23,7 +23,7 @@ _RANKS_DIFFER: Final = 0.05
 
 def budget_lines(log: Log) -> tuple[CheckLine, ...]:
     """Every equation whose figures one start printed."""
-    made = (_share(log.printed), _old_pool(log.printed), _pool(log), _graphs_share(log.printed))
+    made = (_share(log), _old_pool(log.printed), _pool(log), _graphs_share(log.printed))
     return tuple(line for line in made if line is not None)
 
 
@@ -35,13 +35,14 @@ def _gib(figure: Figure) -> str:
     return figure.text if figure.slack else f"{figure.value / GIB:.2f}"
 
 
-def _share(printed: Printed) -> CheckLine | None:
-    """requested = total x gpu_memory_utilization."""
+def _share(log: Log) -> CheckLine | None:
+    """requested = total x gpu_memory_utilization, which engine V0 prints with two decimals."""
+    printed = log.printed
     if not _same_start(printed, "requested_bytes", "gpu_total_bytes", "gpu_memory_utilization"):
         return None
     asked, total, share = (printed[name] for name in ("requested_bytes", "gpu_total_bytes", "gpu_memory_utilization"))
     ours = total.value * share.value
-    slack = asked.slack + total.slack * share.value
+    slack = asked.slack + total.slack * share.value + (total.value * share.slack if log.other["release"].old_engine else 0)
     rule = f"gpu_memory_utilization {share.text} x {total.text} GiB of the card"
     return _line(asked, ours, slack, rule)
 
@@ -53,7 +54,7 @@ def _old_pool(printed: Printed) -> CheckLine | None:
         return None
     pool, total, share, peak, outside = (printed[name] for name in names)
     ours = total.value * share.value - peak.value - outside.value
-    slack = pool.slack + total.slack * share.value + peak.slack + outside.slack
+    slack = pool.slack + total.slack * share.value + total.value * share.slack + peak.slack + outside.slack
     rule = f"{share.text} x {total.text} GiB - {peak.text} peak of PyTorch - {outside.text} outside it"
     return _line(pool, ours, slack, rule)
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from planner.engines.vllm_capacity import Capacity, blocks_of
 from planner.engines.vllm_setup import Setup
+from planner.search import most
 from planner.units import GIB
 from validation.logs.log import CheckLine, Figure
 
@@ -20,6 +21,7 @@ READINGS: Final = ("num_gpu_blocks", "gpu_kv_cache_tokens", "max_concurrency", "
 _RANKS_DIFFER: Final = 0.015
 #: More numbers of blocks than these are not tried one by one.
 _MOST: Final = 40_000
+_MOST_BLOCKS: Final = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,10 @@ def compare(setup: Setup, printed: Mapping[str, Figure], source: Bytes | None, l
     elif "num_gpu_blocks" in printed:
         low = high = int(printed["num_gpu_blocks"].value)
         figures = [figure for figure in figures if figure.name != "num_gpu_blocks"]
+    elif "gpu_kv_cache_tokens" in printed and capacity.groups:
+        low, high = _blocks_of_tokens(capacity, int(printed["gpu_kv_cache_tokens"].value), length)
+        if low <= high:
+            figures = [figure for figure in figures if figure.name != "gpu_kv_cache_tokens"]
     else:
         return Outcome(needed, None, 0, 0)
     blocks = _meeting(capacity, figures, low, high, length)
@@ -87,8 +93,20 @@ def compare(setup: Setup, printed: Mapping[str, Figure], source: Bytes | None, l
     if blocks is None and source is not None and not source.least_known and not override:
         blocks = _meeting(capacity, figures, int(low * (1 - _RANKS_DIFFER)), low - 1, length)
         other = blocks is not None
-    lines = tuple(_line(figure, setup, source, blocks, (low, high), length) for figure in figures)
-    return Outcome(needed + lines, blocks, low, high, other)
+    lines = [_line(figure, setup, source, blocks, (low, high), length) for figure in figures]
+    if override and source is not None and (profiled := printed.get("num_gpu_blocks_profiled")):
+        span = capacity.num_blocks(source.low), capacity.num_blocks(source.high)
+        ours = min(max(int(profiled.value), span[0]), span[1])
+        rule = rule_of("num_gpu_blocks", setup, ours, length, source)
+        lines.append(CheckLine(profiled.name, profiled.value, ours, ours == profiled.value, rule, profiled.text))
+    return Outcome((*needed, *lines), blocks, low, high, other)
+
+
+def _blocks_of_tokens(capacity: Capacity, tokens: int, length: int) -> tuple[int, int]:
+    """The least and the most blocks for which the release prints so many tokens; (0, -1) where none does."""
+    low = most(lambda blocks: capacity.tokens(blocks, length) < tokens, _MOST_BLOCKS) + 1
+    high = most(lambda blocks: capacity.tokens(blocks, length) <= tokens, _MOST_BLOCKS)
+    return (low, high) if low <= high else (0, -1)
 
 
 def _meeting(capacity: Capacity, figures: list[Figure], low: int, high: int, length: int) -> int | None:
@@ -145,7 +163,7 @@ def _line(
 
 def _ends(span: tuple[int, int]) -> tuple[int, int, int]:
     low, high = span
-    return low, high + 1, max(1, (high - low) // 500)
+    return low, max(low, high) + 1, max(1, (high - low) // 500)
 
 
 def _distance(figure: Figure, capacity: Capacity, blocks: int, length: int) -> float:

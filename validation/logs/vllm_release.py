@@ -79,7 +79,12 @@ class Release:
     def candidates(self) -> tuple[str, ...]:
         """A release for each set of rules that the log may follow, the newest first."""
         if self.version:
-            return (_engine_version(self.version, self.old_engine),)
+            own = _engine_version(self.version, self.old_engine)
+            if not re.search(r"dev|rc|\+", self.version) or self.old_engine:
+                return (own,)
+            # A build between two releases may have the rules of the next one.
+            after = [row for row in VERSIONS if version_key(row) > version_key(own)]
+            return (own, *after[:1])
         rows = list(VERSIONS)
         found = []
         for first, after in zip(rows, [*rows[1:], ""], strict=True):
