@@ -19,6 +19,8 @@ page = st.navigation(
         st.Page("ui/plan.py", title=t("nav.plan"), icon=":material/calculate:", url_path="plan", default=True),
         st.Page("ui/capacity.py", title=t("capacity.nav"), icon=":material/memory:", url_path="capacity"),
         st.Page("ui/compare.py", title=t("compare.nav"), icon=":material/compare_arrows:", url_path="compare"),
+        st.Page("ui/explain.py", title=t("explain.nav"), icon=":material/receipt_long:", url_path="explain"),
+        st.Page("ui/validate.py", title=t("validate.nav"), icon=":material/fact_check:", url_path="validate"),
         st.Page("ui/learn.py", title=t("learn.nav"), icon=":material/school:", url_path="learn"),
         st.Page("ui/method.py", title=t("nav.method"), icon=":material/functions:", url_path="method"),
     ],

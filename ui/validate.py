@@ -1,0 +1,200 @@
+"""The Validate page: a real cache on this server's device, results that come with the planner, or a report made elsewhere."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from pathlib import Path
+
+import streamlit as st
+
+import model_configs
+from model_configs import catalogue
+from planner.errors import InputError, PlannerError
+from planner.model import Model
+from planner.units import GIB
+from ui import format as fmt
+from ui import messages, validate_report, validate_runs
+from ui.i18n import t
+from ui.validate_runs import Run, Runs
+from validation.compare import MAX_REPORT_BYTES, Report, read_json
+from validation.cut import cut
+
+RESULTS = Path(__file__).resolve().parent.parent / "validation" / "results"
+DEFAULT_MODEL = "Qwen/Qwen2.5-0.5B"
+CACHES = ("dynamic", "static", "quantized")
+#: The most that a run here may ask for; a shell has no such limits.
+MOST_TOKENS, MOST_BATCH, MOST_POINTS, MOST_WEIGHTS = 8192, 16, 4, 4 * GIB
+
+
+@st.cache_resource(show_spinner=False)
+def line() -> Runs:
+    """The line of runs, one for the whole server process."""
+    return Runs()
+
+
+@cache
+def results() -> dict[str, Path]:
+    """The committed results by name."""
+    return {path.stem: path for path in sorted(RESULTS.glob("*.json"))}
+
+
+def numbers(text: str, name: str, most: int) -> tuple[int, ...]:
+    """The whole numbers of "64, 256". InputError where they are none, too large or too many."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdigit() and 1 <= int(part) <= most for part in parts) or len(parts) > MOST_POINTS:
+        raise InputError(t("validate.numbers", name=name, most=most, count=MOST_POINTS), field="grid")
+    return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def weight_bytes(name: str, layers: int) -> int:
+    """Weights of a model cut to so many layers, in float32, which a CPU runs in. Errors: InputError."""
+    model = model_configs.read(f"catalogue:{name}")
+    short = model if layers >= len(model.layers) else cut(model, layers)
+    return 4 * short.weights.params if short.weights else 0
+
+
+def fitting(name: str, model: Model) -> int:
+    """The most layers of a model that this server runs, at least the fewest that can be cut."""
+    found = 1
+    for layers in sorted({1, 2, 3, 4, 6, 8, 12, 16, 24, 32, len(model.layers)}):
+        try:
+            if layers <= len(model.layers) and weight_bytes(name, layers) <= MOST_WEIGHTS:
+                found = layers
+        except PlannerError:
+            continue
+    return found
+
+
+def ask() -> list[str] | None:
+    """What follows `python -m validation`; None where something is wrong, which has been said then."""
+    names = [entry.id for entry in catalogue.entries()]
+    name = st.selectbox(
+        t("validate.model"), names, index=names.index(DEFAULT_MODEL), key="validate_model", help=t("validate.model.help")
+    )
+    model = model_configs.read(f"catalogue:{name}")
+    grid = st.grid(4, min_column_width=180)
+    size = fmt.size(4 * model.weights.params) if model.weights else "?"
+    layers = int(grid.number_input(
+        t("validate.layers"), 1, max(1, len(model.layers)), fitting(name, model), key=f"validate_layers_{name}",
+        help=t("validate.layers.help", count=len(model.layers), size=size),
+    ) or 1)  # fmt: skip
+    batch = grid.text_input(t("validate.batch"), "1, 2", key="validate_batch", help=t("validate.batch.help"), max_chars=60)
+    tokens = grid.text_input(t("validate.tokens"), "64, 256", key="validate_tokens", help=t("validate.tokens.help"), max_chars=60)
+    kind = grid.selectbox(t("validate.cache"), CACHES, key="validate_cache", help=t("validate.cache.help"))
+    speed = st.toggle(t("validate.speed"), key="validate_speed", help=t("validate.speed.help"))
+    try:
+        batches = numbers(batch, t("validate.batch"), MOST_BATCH)
+        lengths = numbers(tokens, t("validate.tokens"), MOST_TOKENS)
+        weights = weight_bytes(name, layers)
+        if weights > MOST_WEIGHTS:
+            text = t("validate.large", layers=layers, size=fmt.size(weights), most=fmt.size(MOST_WEIGHTS))
+            raise InputError(text, field="layers")
+    except PlannerError as problem:
+        messages.error(problem)
+        return None
+    st.caption(t("validate.small", size=fmt.size(weights)) + " " + t("validate.limit", minutes=validate_runs.minutes()))
+    words = [name, "--grid", f"batch={','.join(map(str, batches))}", f"tokens={','.join(map(str, lengths))}"]
+    words += ["--layers", str(layers)] if layers < len(model.layers) else []
+    words += ["--cache", str(kind)] if kind != "dynamic" else []
+    return [*words, "--dtype", "float32", *(["--speed"] if speed else [])]
+
+
+def run() -> None:
+    """Start a run, watch it, and show what it left."""
+    why = validate_runs.off_because()
+    if why:
+        st.info(t("validate.off" if why == "off" else "validate.no_torch"), icon=":material/power_settings_new:")
+        return
+    with st.container(border=True):
+        words = ask()
+        now: Run | None = st.session_state.get("validate_run")
+        busy = now is not None and not now.over
+        if st.button(t("validate.start"), type="primary", icon=":material/play_arrow:", disabled=busy or words is None) and words:
+            started = line().start(words)
+            if started is None:
+                st.warning(t("validate.full"), icon=":material/hourglass_top:")
+            else:
+                st.session_state.validate_run = now = started
+    if words:
+        st.caption(t("validate.command"))
+        st.code("python -m validation " + " ".join(words), language="bash", wrap_lines=True)
+    if now is not None:
+        watch(now)
+        ended(now)
+
+
+def watch(now: Run) -> None:
+    """The run's place in the line or its progress, drawn again each second until it is over."""
+    if now.over:
+        return
+
+    @st.fragment(run_every=1.0)
+    def drawn() -> None:
+        if now.over:
+            st.rerun()
+        place = line().place(now)
+        if now.state == "waiting":
+            st.info(t("validate.waiting", place=place), icon=":material/hourglass_top:")
+        else:
+            step = next((event for event in reversed(now.events) if event.get("event") == "step"), None)
+            text = t("validate.starting") if step is None else t(
+                "validate.running", what=messages.plain(f"{step['what']} {step['detail']}".strip()), done=step["done"],
+                steps=step["steps"],
+            )  # fmt: skip
+            st.progress(min(1.0, now.share), text)
+        if st.button(t("validate.cancel"), icon=":material/stop:"):
+            line().cancel(now)
+            time.sleep(0.2)
+            st.rerun()
+
+    drawn()
+
+
+def ended(now: Run) -> None:
+    if not now.over:
+        return
+    if now.state != "done":
+        text = t(f"validate.ended.{now.state}", message=messages.plain(now.message)) if now.state == "failed" else t(
+            f"validate.ended.{now.state}"
+        )  # fmt: skip
+        partial = " " + t("validate.ended.partial") if now.report else ""
+        st.warning(text + partial, icon=":material/error:")
+    if now.report:
+        shown(now.report)
+
+
+def shown(text: str | bytes, name: str = "") -> None:
+    """A report drawn, or what is wrong with it."""
+    try:
+        found: Report = read_json(text, name or t("validate.upload"))
+    except PlannerError as problem:
+        messages.error(problem)
+        return
+    validate_report.show(found)
+
+
+st.title(t("validate.title"), anchor=False)
+st.markdown(t("validate.lead"))
+chosen = st.segmented_control(
+    t("validate.source"), ("run", "results", "upload"), default="run", key="validate_source", required=True,
+    format_func=lambda name: t(f"validate.source.{name}"), label_visibility="collapsed",
+)  # fmt: skip
+with messages.guarded():
+    if chosen == "run":
+        run()
+    elif chosen == "upload":
+        upload = st.file_uploader(
+            t("validate.upload"), type="json", max_upload_size=MAX_REPORT_BYTES // 1024**2, key="validate_upload",
+            help=t("validate.upload.help"),
+        )  # fmt: skip
+        if upload is None:
+            st.caption(t("validate.upload.empty"))
+        else:
+            shown(upload.getvalue(), upload.name)
+    elif not results():
+        st.info(t("validate.results.none"), icon=":material/pending:")
+    else:
+        picked = st.selectbox(t("validate.results.pick"), list(results()), key="validate_result")
+        shown(results()[str(picked)].read_bytes(), str(picked))
