@@ -138,3 +138,26 @@ def test_several_cards_are_named_to_llama_server(capsys: pytest.CaptureFixture[s
     main([*line.split(), "--json"])
     command = json.loads(capsys.readouterr().out)["command"]
     assert "--split-mode layer --tensor-split 24074,12029" in command
+
+
+def test_what_shares_the_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    """Adapters by each engine's own settings, or as their bytes; other processes for all."""
+    words = (LLAMA, "--gpu", "h100", "--max-model-len", "8192", "--loras", "4", "--lora-rank", "32", "--used", "2GiB")
+    for engine, flag in (("vllm", "--max-loras 4 --max-lora-rank 32"), ("sglang", "--max-loras-per-batch 4"),
+                         ("tensorrt-llm", "max_loras: 4"), ("tgi", ""), ("llama.cpp", "")):  # fmt: skip
+        found = data(capsys, *words, "--engine", engine)
+        terms = {term["name"]: term["bytes"] for term in found["terms"]}
+        assert terms["other processes"] == 2 * 1024**3
+        assert flag in found["command"]
+        assert terms["lora adapters"] >= 4 * 2 * 2 * 41943040  # rank 32 is twice rank 16
+    status, _, err = run(capsys, LLAMA, "--gpu", "h100", "--used", "20GiB")
+    assert status == 2
+    assert "a share of at most 0.74 starts" in err
+    assert run(capsys, LLAMA, "--gpu", "h100", "--used", "x")[0] == 2
+    assert run(capsys, LLAMA, "--gpu", "h100", "--loras", "1", "--lora-rank", "24")[0] == 2
+
+
+def test_a_slice_and_host_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    found = data(capsys, LLAMA, "--gpu", "h100-sxm:3g.40gb", "--max-model-len", "8192", "--set", "kv_offloading_size=16")
+    assert found["gpu"]["id"] == "h100-sxm:3g.40gb"
+    assert found["host"]["tiers"][0]["requests"] == 16
