@@ -18,7 +18,7 @@ from validation.logs.llama_cpp_reconcile import Reconciled, by_figures, reconcil
 from validation.logs.llama_cpp_tables import explain_tables
 from validation.logs.log import Check, CheckLine, Log, check_of
 
-_MISSING_MODEL = "--model: the model's file, config or catalogue id; the log prints neither its metadata nor its dimensions"
+_MISSING_MODEL = "--model: the model's file, config or catalogue id; the log does not print all that its cache follows from"
 
 
 def explain_files(log: Log, model: Model | None) -> Check:
@@ -30,10 +30,11 @@ def explain_files(log: Log, model: Model | None) -> Check:
     models: list[Model] = []
     files: Sequence[Loaded] = log.other.get("files", ())
     for number, file in enumerate(files):
-        own = [one for one in (_printed(file, missing), model if number == 0 else None) if one is not None]
+        printed, partial = _printed(file, missing)
+        own = [one for one in (printed, model if number == 0 else None) if one is not None]
         models += own
         for context in _distinct(file.contexts):
-            part = explain_context(context, own, log.other["given"], log.other["version"])
+            part = explain_context(context, own, log.other["given"], log.other["version"], printed if partial else None)
             lines += part.lines
             rules += part.rules
             missing += part.missing
@@ -51,13 +52,13 @@ def explain_files(log: Log, model: Model | None) -> Check:
     return check_of(lines, missing, advice, rules)
 
 
-def _printed(file: Loaded, missing: list[str]) -> Model | None:
-    """The model that the log's own metadata describes."""
+def _printed(file: Loaded, missing: list[str]) -> tuple[Model | None, bool]:
+    """The model that the log's own metadata describes, and whether that is only a part of it."""
     labels = {cache.label: cache.number("layers") for context in file.contexts for cache in context.caches if cache.kind == "kv"}
     printed = printed_model(file, labels.get("SWA"), labels.get("non-SWA"))
     if printed.cut:
         missing.append(f"--model: the log cuts the file's lists {', '.join(printed.cut)}")
-    return None if printed.cut else printed.model
+    return (None if printed.cut else printed.model), printed.partial
 
 
 def _distinct(contexts: Sequence[Context]) -> list[Context]:
@@ -70,12 +71,16 @@ def _distinct(contexts: Sequence[Context]) -> list[Context]:
     return list(found.values())
 
 
-def explain_context(context: Context, models: Sequence[Model], given: Mapping[str, Any], version: str | None) -> Check:
-    """One context. models: the printed one first, then the caller's."""
+def explain_context(
+    context: Context, models: Sequence[Model], given: Mapping[str, Any], version: str | None, partial: Model | None = None
+) -> Check:
+    """One context. models: the printed one first, then the caller's. partial: one of them that the log prints in part only."""
     if unknown := unknown_types(context):
         text = f"cache type {', '.join(unknown)} is not one of llama.cpp's: a fork's, whose bytes are not known and not judged"
         return check_of((), (), (), (text,))
     found = reconcile(models, context, given, version)
+    if found is not None and found.result.model is partial and not found.result.agrees:
+        found = reconcile([model for model in models if model is not partial], context, given, version)
     if found is None or (not found.result.lines and not found.result.refusal):
         return _without_model(context, given, version)
     if not found.result.lines:

@@ -34,11 +34,14 @@ _MOST_LAYERS: Final = 512
 
 @dataclass(frozen=True)
 class Printed:
-    """A model as printed. cut: lists of the file that the log does not have in full, and that nothing else gives."""
+    """A model as printed. cut: lists of the file that the log does not have in full, and that nothing else gives.
+    partial: print_info alone is there, which leaves out patterns, indexers and some states.
+    """
 
     model: Model | None
     cut: tuple[str, ...] = ()
     why: str = ""
+    partial: bool = False
 
 
 def printed_model(loaded: Loaded, windowed: int | None = None, whole: int | None = None) -> Printed:
@@ -60,9 +63,12 @@ def printed_model(loaded: Loaded, windowed: int | None = None, whole: int | None
         if flags is not None:
             metadata[key] = flags
             cut.discard(key)
+    if not loaded.dumped and windowed and whole and len(set(loaded.words.get("n_embd_k_gqa", "[").split(","))) == 1:
+        # Which layers slide is not printed; where all are as wide, how many is enough.
+        metadata[key] = [True] * windowed + [False] * whole
     wanted = sorted(key for key in cut if key.startswith(f"{arch}.attention"))
     try:
-        return Printed(model_configs.read(metadata), tuple(wanted))
+        return Printed(model_configs.read(metadata), tuple(wanted), partial=not loaded.dumped)
     except PlannerError as error:
         return Printed(None, tuple(wanted), error.message)
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from validation.logs.columns import joined
+
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 #: Colours and cursor moves: with the escape byte, in the spellings that collectors give it, and without it (then only colours).
 _ANSI: Final = re.compile(
@@ -51,7 +53,7 @@ Unwrapped = tuple[int, str | None, str, Mapping[str, str]]
 def unwrapped(text: str) -> Iterator[Unwrapped]:
     """Line number, rank where JSON says it, message and fields of each line that is not empty."""
     begun = ""
-    for number, physical in enumerate(text.split("\n"), 1):
+    for number, physical in joined(text):
         if "&" in physical:
             for entity, letter in _ENTITIES.items():
                 physical = physical.replace(entity, letter)

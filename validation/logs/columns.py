@@ -1,0 +1,43 @@
+"""Lines that a terminal broke at its last column, put together again.
+
+A text was broken where several lines are exactly as long as the longest, and what follows such a line does not begin like one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+#: Widths of terminals; a message is longer than the narrowest and lines that are longer than the widest were not broken.
+_NARROWEST: Final = 60
+_WIDEST: Final = 400
+#: So many lines must be as long as the longest.
+_LEAST: Final = 3
+#: A line of pieces is not put together beyond this.
+_LONGEST: Final = 20_000
+#: How lines begin: a bracket, a date, a level, a field, a function's name, a container's.
+_BEGINS: Final = re.compile(
+    r"\s{0,20}(?:[\[({>#`|]|\d{4}-\d\d-\d\d|[A-Z]{4,8}[ :]|[IWED] |(?:time|level|ts)=|[a-z]+_\w{1,40}: |[\w.-]{1,60} +\| "
+    r"|\w{2,10}\.? +\d{1,2} \d\d:)"
+)
+
+
+def joined(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text with the number of each one's first piece."""
+    lines = text.split("\n")
+    lengths = Counter(len(line.rstrip("\r")) for line in lines)
+    width = max(lengths)
+    broken = _NARROWEST <= width <= _WIDEST and lengths[width] >= _LEAST
+    at = 0
+    while at < len(lines):
+        number, line = at + 1, lines[at]
+        while (
+            broken and len(lines[at].rstrip("\r")) == width and at + 1 < len(lines) and lines[at + 1].strip()
+            and len(line) < _LONGEST and not _BEGINS.match(lines[at + 1])
+        ):  # fmt: skip
+            at += 1
+            line = line.rstrip("\r") + lines[at]
+        yield number, line
+        at += 1
