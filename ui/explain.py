@@ -20,6 +20,7 @@ from validation import logs
 from validation.logs import Check, Log
 
 MAX_UPLOAD_MB = 4
+#: A start as vLLM 0.19.0 prints it, with the figures of a run on an H100 that llm-d published.
 _EXAMPLE = "example_log.txt"
 
 
