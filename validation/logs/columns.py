@@ -14,7 +14,7 @@ from typing import Final
 _NARROWEST: Final = 60
 _WIDEST: Final = 400
 #: So many lines must be as long as the longest.
-_LEAST: Final = 3
+_LEAST: Final = 2
 #: A line of pieces is not put together beyond this.
 _LONGEST: Final = 20_000
 #: How lines begin: a bracket, a date, a level, a field, a function's name, a container's.
@@ -26,18 +26,21 @@ _BEGINS: Final = re.compile(
 
 def joined(text: str) -> Iterator[tuple[int, str]]:
     """The lines of a text with the number of each one's first piece."""
-    lines = text.split("\n")
-    lengths = Counter(len(line.rstrip("\r")) for line in lines)
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    lengths = Counter(len(line.rstrip()) for line in lines)
     width = max(lengths)
     broken = _NARROWEST <= width <= _WIDEST and lengths[width] >= _LEAST
     at = 0
     while at < len(lines):
         number, line = at + 1, lines[at]
-        while (
-            broken and len(lines[at].rstrip("\r")) == width and at + 1 < len(lines) and lines[at + 1].strip()
-            and len(line) < _LONGEST and not _BEGINS.match(lines[at + 1])
-        ):  # fmt: skip
+        while broken and len(line) < _LONGEST and at + 1 < len(lines) and _goes_on(lines[at], lines[at + 1], width):
             at += 1
-            line = line.rstrip("\r") + lines[at]
+            line += lines[at]
         yield number, line
         at += 1
+
+
+def _goes_on(line: str, after: str, width: int) -> bool:
+    """Whether a line fills all columns, the last of them perhaps with a blank, and the next does not begin like one."""
+    full = len(line.rstrip()) == width or (len(line) == width and len(line.rstrip()) == width - 1)
+    return full and bool(after.strip()) and not _BEGINS.match(after)

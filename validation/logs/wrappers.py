@@ -71,7 +71,10 @@ def _opened(text: str, number: int, nesting: int) -> Iterator[Unwrapped]:
     text = _ANSI.sub("", text) if "[" in text or "\x1b" in text else text
     if not text.strip() or _FENCE.fullmatch(text):
         return
+    cell = text.lstrip().startswith("| ")
     text = _stripped(text)
+    if cell and text.endswith(" |"):
+        text = text[:-2]
     content = text.strip()
     if nesting and content.startswith(("{", "[{")):
         yield from _json(content, number, nesting)
