@@ -55,16 +55,15 @@ def weight_bytes(name: str, layers: int) -> int:
     return 4 * short.weights.params if short.weights else 0
 
 
-def fitting(name: str, model: Model) -> int:
-    """The most layers of a model that this server runs, at least the fewest that can be cut."""
-    found = 1
-    for layers in sorted({1, 2, 3, 4, 6, 8, 12, 16, 24, 32, len(model.layers)}):
+def fewest(name: str, model: Model) -> int:
+    """The fewest layers, from two on, that have every kind of layer of the model: enough to see each, and quick to run."""
+    for layers in range(2, len(model.layers)):
         try:
-            if layers <= len(model.layers) and weight_bytes(name, layers) <= MOST_WEIGHTS:
-                found = layers
+            weight_bytes(name, layers)
         except PlannerError:
             continue
-    return found
+        return layers
+    return len(model.layers)
 
 
 def ask() -> list[str] | None:
@@ -77,7 +76,7 @@ def ask() -> list[str] | None:
     grid = st.grid(4, min_column_width=180)
     size = fmt.size(4 * model.weights.params) if model.weights else "?"
     layers = int(grid.number_input(
-        t("validate.layers"), 1, max(1, len(model.layers)), fitting(name, model), key=f"validate_layers_{name}",
+        t("validate.layers"), 1, max(1, len(model.layers)), fewest(name, model), key=f"validate_layers_{name}",
         help=t("validate.layers.help", count=len(model.layers), size=size),
     ) or 1)  # fmt: skip
     batch = grid.text_input(t("validate.batch"), "1, 2", key="validate_batch", help=t("validate.batch.help"), max_chars=60)

@@ -7,6 +7,7 @@ KV_PLANNER_VALIDATION_MINUTES and KV_PLANNER_VALIDATION_GIB.
 
 from __future__ import annotations
 
+import atexit
 import collections
 import importlib.util
 import json
@@ -85,6 +86,12 @@ class Runs:
         self._finished: collections.deque[Run] = collections.deque(maxlen=_KEPT)
         self._changed = threading.Condition()
         self._worker: threading.Thread | None = None
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Ends every run, because a process would outlive the server that started it."""
+        for run in tuple(self._line):
+            self.cancel(run)
 
     def start(self, words: Sequence[str]) -> Run | None:
         """A run in the line; None where too many wait."""

@@ -94,6 +94,14 @@ def test_a_run_that_takes_too_long_is_ended(runs: Runs, monkeypatch: pytest.Monk
     assert (run.state, run.report) == ("too_long", '{"partial": true}')
 
 
+def test_a_server_that_ends_leaves_no_process(runs: Runs) -> None:
+    run = started(runs, "60", "agrees")
+    until(lambda: bool(run.events))
+    runs.close()
+    until(lambda: run.process is not None and run.process.poll() is not None)
+    assert run.state == "cancelled"
+
+
 def test_the_memory_limit_is_the_operators(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource", reason="this system has no resource limits")
     monkeypatch.setenv("KV_PLANNER_VALIDATION_GIB", "3")
