@@ -1,134 +1,14 @@
-"""The page in a real browser: it opens, a model is picked, the answer is read, and nothing is wrong on it or in the console.
-
-Chromium is the system's own; Playwright's package drives it. Where one of them is missing these tests are skipped with
-the reason, unless REQUIRE_BROWSER=1, which makes that a failure.
-"""
+"""The page in a real browser: it opens, a model is picked, the answer is read, and nothing is wrong on it or in the console."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from .watched import Watched, choose
 
 pytestmark = pytest.mark.browser
-
-ROOT = Path(__file__).resolve().parents[2]
-TOTAL = '[data-testid="stMetricValue"] >> nth=0'
-
-
-def missing(reason: str) -> None:
-    if os.environ.get("REQUIRE_BROWSER") == "1":
-        pytest.fail(f"REQUIRE_BROWSER=1, and {reason}")
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("the package playwright is not installed: pip install -r requirements-dev.txt")
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    chromium = os.environ.get("CHROMIUM") or next((path for name in names if (path := shutil.which(name))), None)
-    if chromium is None:
-        missing("no Chromium is installed: apt-get install chromium, or name one in $CHROMIUM")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the page, served by a process of its own with the Hub switched off."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = tmp_path_factory.mktemp("server") / "log"
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--server.address=127.0.0.1"]
-    with log.open("wb") as output:
-        server = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, "HF_HUB_OFFLINE": "1"}, stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            wait_for(f"http://127.0.0.1:{port}/_stcore/health", server, log)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-            server.wait(10)
-    written = log.read_text()
-    assert "Traceback" not in written, written
-
-
-def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for _ in range(300):
-        try:
-            opener.open(url, timeout=2).close()
-            return
-        except OSError:
-            assert server.poll() is None, log.read_text()
-            time.sleep(0.1)
-    pytest.fail(f"the server did not start within 30 s: {log.read_text()}")
-
-
-class Watched:
-    """A page with everything that went wrong on it: console errors, script errors, requests to other hosts."""
-
-    def __init__(self, page: Page, address: str) -> None:
-        self.page, self.address, self.wrong = page, address, list[str]()
-        page.on("console", lambda message: self.wrong.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("request", lambda request: self._on_request(request.url))
-
-    def _on_request(self, url: str) -> None:
-        if not url.startswith((self.address, self.address.replace("http", "ws"), "data:", "blob:")):
-            self.wrong.append(f"asked another host: {url}")
-
-    def open(self, query: str = "") -> None:
-        self.page.goto(f"{self.address}/{query}")
-        self.page.locator(TOTAL).wait_for(timeout=30_000)
-        self.page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=30_000)
-
-    def answer(self, text: str) -> None:
-        from playwright.sync_api import expect
-
-        expect(self.page.locator(TOTAL)).to_have_text(text, timeout=15_000)
-
-    def nothing_wrong(self) -> None:
-        assert self.page.locator('[data-testid="stException"]').count() == 0
-        assert self.page.locator('[data-testid="stAlertContentError"]').count() == 0
-        assert self.wrong == []
-
-
-@pytest.fixture
-def page(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Watched]:
-    phone = request.node.get_closest_marker("parametrize") is not None and "phone" in request.node.name
-    context = browser.new_context(viewport={"width": 390, "height": 844} if phone else {"width": 1440, "height": 1000})
-    yield Watched(context.new_page(), address)
-    context.close()
-
-
-def choose(page: Page, key: str, text: str) -> None:
-    """Pick `text` in the select box with this key, as a person would: open, type, Enter."""
-    box = page.locator(f".st-key-{key} input")
-    box.click()
-    box.fill(text)
-    page.get_by_role("option", name=text, exact=True).first.wait_for()
-    page.keyboard.press("Enter")
 
 
 def test_a_model_is_picked_and_its_answer_read(page: Watched) -> None:
@@ -248,18 +128,4 @@ def test_the_method_page_opens(page: Watched) -> None:
     page.open()
     page.page.get_by_text("Method", exact=True).first.click()
     page.page.get_by_text("How each kind of cache is counted").wait_for(timeout=15_000)
-    page.nothing_wrong()
-
-
-def test_the_capacity_page_opens_and_an_advice_is_applied(page: Watched) -> None:
-    page.open()
-    page.page.get_by_text("Capacity", exact=True).first.click()
-    page.page.get_by_text("Starts. 16 requests of 8,192 tokens").first.wait_for(timeout=30_000)
-    page.page.locator(".st-key-load input").fill("100")
-    page.page.keyboard.press("Enter")
-    page.page.get_by_text("Starts, and does not hold 100 requests").first.wait_for(timeout=30_000)
-    page.page.locator(".st-key-apply_1_kv_dtype").get_by_role("button").click(timeout=30_000)
-    page.page.get_by_text("Starts. 100 requests of 8,192 tokens").first.wait_for(timeout=30_000)
-    page.page.locator(".js-plotly-plot .main-svg").nth(2).wait_for(timeout=30_000)
-    page.page.wait_for_url("**/capacity?*kv_cache_dtype=fp8*")
     page.nothing_wrong()
