@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
-from transformers.modeling_outputs import BaseModelOutput
+from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils.import_utils import is_hqq_available, is_optimum_quanto_available
 
 from planner.engines import transformers
@@ -47,6 +47,14 @@ class AfterPrompt(StoppingCriteria):
         return torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
 
 
+@dataclass
+class Encoded(BaseModelOutputWithPooling):
+    """An encoder's output, with what the decoders of some classes ask of it besides: nothing was masked, none routed."""
+
+    attention_mask: torch.Tensor | None = None
+    router_logits: tuple[torch.Tensor, ...] | None = None
+
+
 def cache_words(settings: transformers.Settings) -> dict[str, Any]:
     """The words of a generation config that ask for this cache."""
     if settings.cache_implementation == "dynamic":
@@ -78,15 +86,25 @@ def inputs(built: Built, batch: int, prompt: int, encoder: int, device: torch.de
     if not built.encoder:
         ids = ids.to(device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    ids[:, 0] = start = config.decoder_start_token_id or 0
-    width = getattr(config, "d_model", None) or config.hidden_size
+    ids[:, 0] = start = getattr(config, "decoder_start_token_id", None) or 0
+    width = _encoder_width(config)
     states = torch.randn((batch, encoder, width), generator=random).to(device, built.model.dtype)
     built.model.generation_config.decoder_start_token_id = start
     return {
         "decoder_input_ids": ids.to(device),
-        "encoder_outputs": BaseModelOutput(last_hidden_state=states),
+        "encoder_outputs": Encoded(last_hidden_state=states, pooler_output=states),
         "attention_mask": torch.ones((batch, encoder), dtype=torch.long, device=device),
     }
+
+
+def _encoder_width(config: Any) -> int:
+    """The width of the vectors that an encoder hands to its decoder."""
+    for name in ("encoder", "encoder_config", "text_config"):
+        config = getattr(config, name, config)
+    width = getattr(config, "d_model", None) or getattr(config, "hidden_size", None)
+    if isinstance(width, int):
+        return width
+    raise InputError(f"the config of this {config.model_type} model does not say how wide its encoder is", field="model")
 
 
 def extra_positions(built: Built) -> int:
