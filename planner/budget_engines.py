@@ -10,6 +10,7 @@ from planner import budget_terms as terms
 from planner.budget_media import encoder_cache
 from planner.budget_share import adapters, check_free, left_on_gpu, others
 from planner.budget_terms import Load, Term
+from planner.budget_tower import image_encoder
 from planner.engines import llama_cpp, sglang_budget, tensorrt_llm, tgi
 from planner.engines.costs import generation
 from planner.engines.versions import version_key
@@ -72,19 +73,20 @@ def vllm_plan(case: Case) -> Plan:
     if draft is not None and "weights" not in given:
         found.append(replace(terms.weights(draft, {**cut, "pipeline_parallel_size": 1}, "vllm", given), name="draft weights"))
     found += adapters(case.model, "vllm", settings, cut, given, _width(case.model, settings))
-    counted = rules_of(settings.version).cudagraph_estimate
+    counted, profiled = rules_of(settings.version).cudagraph_estimate, version_key(settings.version) >= version_key("0.8.0")
     if "runtime" in given:
         found.append(_given("runtime", given))
     else:
         place = {"version": settings.version, "generation": generation(case.gpu)}
         rules = terms.row_at(facts["activation"], **place)
         outside = terms.row_at(facts["non_torch"], ranks=load.ranks, **place)
-        found.append(terms.given_term("activations", given) or terms.activations(case.model, load, rules))
-        found.append(terms.given_term("non-torch", given) or terms.constant("non-torch", outside))
-        if has_tower(case.model) and not settings.language_model_only and "activations" not in given:
-            found.append(terms.constant("image encoder", facts["image_encoder"]))
+        peak = terms.given_term("activations", given) or terms.activations(case.model, load, rules)
+        found += [peak, terms.given_term("non-torch", given) or terms.constant("non-torch", outside)]
         if not settings.language_model_only and "activations" not in given:
             length = max(settings.max_model_len or 0, 0) or case.model.max_context or 0
+            if has_tower(case.model):
+                counted_tower = image_encoder(case.model, load, length, peak.bytes) if profiled else None
+                found.append(counted_tower or terms.constant("image encoder", facts["image_encoder"]))
             held = encoder_cache(case.model, settings.version, load, length)
             found += [held] if held else []
         if counted:

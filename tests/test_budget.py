@@ -110,7 +110,7 @@ def test_accuracy_on_printed_start_ups() -> None:
     stated = accuracy.figures(found.stated)
     assert stated["n"] + accuracy.figures(found.presumed)["n"] + len(found.left_out) == 79
     assert stated["median"] < 0.035
-    assert stated["mean"] < 0.07
+    assert stated["mean"] < 0.06
     assert stated["outside"] <= 4
     assert accuracy.figures(found.own)["median"] < 0.03
 
@@ -134,3 +134,19 @@ def test_every_row_of_the_truth_set_is_used_or_said_to_be_left_out(truth: Path) 
             assert row.get("total") == reported.get("total_gpu_gib"), name
             stated = printed[name].get("gpu_memory_utilization")
             assert row.get("share") == (0.95 if name == "llmd-gptoss120b" else stated), name
+
+
+def test_an_image_tower_counts_beyond_the_decoders_peak() -> None:
+    """Qwen3.5's profiling run encodes one image of 16,384 embeddings, 4 patches each, of 3 x 1,152 + 2 x 4,304 + 1,536 numbers.
+
+    Source: its config.json; vLLM prints a budget of 16,384 for it.
+    """
+    model, settings = model_configs.read("catalogue:Qwen/Qwen3.5-27B"), engine("vllm").Settings(version="0.26.0", max_model_len=131072)
+    found = budget(model, "vllm", settings, "l40s")
+    peak, tower = found.term("activations"), found.term("image encoder")
+    assert peak
+    assert tower
+    assert peak.bytes + tower.bytes == 65_536 * 2 * (3 * 1152 + 2 * 4304 + 1536)
+    text = budget(model, "vllm", settings.model_copy(update={"language_model_only": True}), "l40s")
+    assert text.term("image encoder") is None
+    assert text.kv_bytes > found.kv_bytes
