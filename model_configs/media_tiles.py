@@ -16,7 +16,6 @@ from model_configs.media_grids import (
     sliced,
 )  # fmt: skip
 from model_configs.media_images import Count, Numbers
-from planner.errors import InputError
 from planner.units import ceil_div
 
 
@@ -103,7 +102,7 @@ def anyres(n: Numbers, width: int, height: int) -> Count:
     best = resolution(width, height, n["pinpoints"])
     down, across = best[0] // n["image"] * side, best[1] // n["image"] * side
     if not down or not across:
-        raise InputError(f"no grid of this model's image_grid_pinpoints suits {width} x {height}", field="image")
+        raise ValueError("a grid of image_grid_pinpoints holds no patch")
     if width / height > across / down:
         down -= (down - int(round(height * (across / width), 7))) // 2 * 2
     else:

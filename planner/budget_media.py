@@ -12,11 +12,11 @@ _SOURCE = "vLLM, v1/core/encoder_cache_manager.py, compute_mm_encoder_budget"
 def largest_item(media: Media, length: int) -> int:
     """Embeddings of the largest item in a context of `length`, as vLLM's profiling makes it.
 
-    A video of a family whose frames share no limit gets as many groups of frames as fit beside one image, most_groups at most.
+    A video of a family whose frames share no limit gets as many groups of frames as the context holds, most_groups at most.
     """
     most, video = max(media.largest.values(), default=0), media.rules.get("video", {})
     group = media.largest.get("video", 0)
-    groups: int = min(video.get("most_groups", 1), max(1, (length - media.largest.get("image", 0)) // max(1, group)))
+    groups: int = min(video.get("most_groups", 1), max(1, length // max(1, group)))
     return max(most, group * groups)
 
 
@@ -27,7 +27,7 @@ def encoder_cache(model: Model, version: str, load: Load, length: int) -> Term |
 
     low: whole items of the largest kind, which are what the profiling run fills it with.
     Source: vLLM, v1/core/encoder_cache_manager.py, whose log prints "Encoder cache will be initialized with a budget of"
-    16384 tokens for Qwen3-VL, 114688 for Qwen2.5-VL at 131,072, 4096 for Gemma 4 at 4,096 batched tokens.
+    16384 tokens for Qwen3.5, and 114688 for Qwen2.5-VL-7B at 128,000.
     """
     media = model.media
     if media is None or version_key(version) < version_key("0.8.0"):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from planner import cli_disaggregate, cli_log, cli_plan, cli_sweep, report
+from planner import cli_disaggregate, cli_log, cli_media, cli_plan, cli_sweep, report
 from planner.cache import architecture_bytes
 from planner.cli_settings import COMMON, settings_of
 from planner.detect import detected
@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     kv.add_argument("--tokens", type=_count, help="positions held by each request (default: the model's context limit)")
     kv.add_argument("--requests", type=_count, default=1, help="requests at once (default 1)")
     kv.add_argument("--encoder-tokens", type=_count, default=0, help="encoder positions of an encoder-decoder or image model")
+    cli_media.add_flags(kv.add_argument)
     kv.add_argument("--prompt-tokens", type=_count, help="how many of the tokens were the prompt, where that matters")
     kv.add_argument("--kv-cache-dtype", default="auto", help=f"auto (the model's), {', '.join(FORMATS)}, or an engine's own word")
     kv.add_argument("--cache-implementation", help="transformers: dynamic, static, offloaded or quantized")
@@ -85,6 +86,12 @@ def _read(arguments: argparse.Namespace) -> Model:
     )
 
 
+def _media(model: Model, asked: cli_media.Asked) -> cli_media.Found:
+    import model_configs
+
+    return model_configs.media_tokens(model, asked.images, [model_configs.Video(*video) for video in asked.videos], asked.audio)
+
+
 def _tokens(model: Model, asked: int | None) -> int:
     if asked is not None:
         return asked
@@ -100,15 +107,19 @@ def _kv(arguments: argparse.Namespace) -> int:
     name = arguments.engine or _implied_engine(arguments)
     plain_dtype = None if name or arguments.kv_cache_dtype == "auto" else storage_format(arguments.kv_cache_dtype).name
     settings = settings_of(name, arguments) if name else None
+    seen = cli_media.asked(arguments)
     model = _read(arguments)
-    tokens = _tokens(model, arguments.tokens)
+    media = _media(model, seen) if seen else None
+    tokens, encoder = _tokens(model, arguments.tokens), arguments.encoder_tokens
+    if media:
+        tokens += 0 if arguments.tokens is None else media.prompt_tokens
+        encoder += media.encoder_positions
     plain = architecture_bytes(
         model, tokens, arguments.requests, kv_cache_dtype=plain_dtype,
-        encoder_tokens=arguments.encoder_tokens, prompt_tokens=arguments.prompt_tokens,
+        encoder_tokens=encoder, prompt_tokens=arguments.prompt_tokens,
     )  # fmt: skip
     cache, reasons = plain, tuple[Reason, ...]()
     if name:
-        encoder = arguments.encoder_tokens
         cache = allocated(
             model, engine(name), settings, tokens, arguments.requests, device, encoder, arguments.prompt_tokens
         )
@@ -119,6 +130,9 @@ def _kv(arguments: argparse.Namespace) -> int:
     data = report.kv_data(
         model, cache, engine=name or "architecture", kv_cache_dtype=kv_dtype, gpu=device, reasons=reasons, plain=plain
     )
+    if media:
+        data["media"] = cli_media.media_data(media)
+        data["warnings"] += cli_media.told(media)
     if model.max_context and tokens > model.max_context:
         data["warnings"].append(f"{tokens:,} tokens are more than the model's limit of {model.max_context:,}")
     print(json.dumps(data, indent=2) if arguments.json else report.kv_text(data))
@@ -137,7 +151,7 @@ def _implied_engine(arguments: argparse.Namespace) -> str | None:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    return cli_plan.run(arguments, _read)
+    return cli_plan.run(arguments, _read, _media)
 
 
 def _disaggregate(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from planner.capacity import plan
 from planner.capacity_weights import GGUF_BITS, as_gguf
+from planner.cli_media import Counter, add_flags, asked, media_data, told
 from planner.cli_settings import settings_of
 from planner.cli_share import add_sharing, shared
 from planner.engines import ENGINES
@@ -43,6 +44,7 @@ def add_parser(commands: Any, count: Count) -> None:
     add("--speculative-tokens", type=count, default=0, help="positions that a draft takes on top")
     add("--encoder-tokens", type=count, default=0, help="encoder positions of an encoder-decoder model")
     add("--image-tokens", type=count, default=0, help="tokens that images become in each prompt")
+    add_flags(add)
     add("--kv-cache-dtype", default="auto", help="in the engine's own words (fp8, q8_0)")
     add("--cache-implementation", help="transformers: dynamic, static or quantized")
     add("-tp", "--tensor-parallel-size", type=count, help="GPUs that each layer is split over (default: all)")
@@ -61,10 +63,16 @@ def add_parser(commands: Any, count: Count) -> None:
     add("--json", action="store_true", help="print JSON")
 
 
-def run(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Model]) -> int:
-    """Plans and prints. Returns 0 where it fits, 1 where not. Errors: PlannerError."""
+def run(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Model], count: Counter) -> int:
+    """Plans and prints. count: what images and audio become. Returns 0 where it fits, 1 where not. Errors: PlannerError."""
     settings, work, given = _settings(arguments), _workload(arguments), _given(arguments.given or [])
+    seen = asked(arguments)
     model = read(arguments)
+    media = count(model, seen) if seen else None
+    if media:
+        arguments.image_tokens += media.prompt_tokens
+        arguments.encoder_tokens += media.encoder_positions
+        work = _workload(arguments)
     if arguments.weights:
         if arguments.weights.upper().replace("-", "_") in GGUF_BITS:
             model = as_gguf(model, arguments.weights)
@@ -85,6 +93,9 @@ def run(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Mode
             notes = (f"no simulation: {refusal.message}",)
     data = plan_data(found, simulation, price)
     data["notes"] += notes
+    if media:
+        data["media"] = media_data(media)
+        data["notes"] += told(media)
     print(json.dumps(data, indent=2) if arguments.json else plan_text(data))
     return 0 if found.fits else 1
 

@@ -1,7 +1,7 @@
 """Makes tests/golden/media.yaml: what the real processors of transformers make of images, videos and audio.
 
-Each family has the config words and the processor settings that its rule reads; the count is that of the processor's own code, run
-on sizes or, where it has no count by size, on blank images and silence.
+Each family has the config words and the processor settings that its rule reads; the count is that of the processor's own code,
+run on sizes or, where it has no count by size, on blank images and silence.
 
 Usage: python scripts/extract_media_golden.py      (needs transformers, torch, torchvision and pillow)
 """
@@ -9,93 +9,73 @@ Usage: python scripts/extract_media_golden.py      (needs transformers, torch, t
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import transformers
-from tokenizers import Tokenizer, models
+from media_judges import (
+    bare,
+    called,
+    chunked,
+    counted_audio,
+    cropped,
+    edges,
+    embedded,
+    flat,
+    frames_of_336,
+    full,
+    lfm,
+    listened,
+    merged_newlines,
+    new,
+    padded_tiles,
+    patched,
+    projected,
+    recognised,
+    replaced,
+    replaced_by_grid,
+    sized,
+    sliced,
+)
 
 OUT = Path(__file__).resolve().parent.parent / "tests/golden/media.yaml"
 HEAD = """# Tokens that images, videos and audio become, as the real processors of transformers {version} computed them.
 #
-# config: the words that the family's rule reads. processor: settings that the processor was made with, where they are not those that
-# its published checkpoints have. rows: [kind, size, tokens], a size being [width, height], [frames, width, height] or seconds.
+# config: the words that the family's rule reads. processor: settings that the processor was made with, where they are not those
+# that its published checkpoints have. rows: [kind, size, tokens]; a size is [width, height], [frames, width, height] or seconds.
 # Made by scripts/extract_media_golden.py; no figure is computed by the planner.
 """
 #: Wide, tall, square, small, large, odd.
 SIZES = [
-    (1024, 768), (768, 1024), (336, 336), (640, 480), (1920, 1080), (1080, 1920), (3840, 2160), (500, 333), (224, 224), (100, 90),
-    (2000, 300), (300, 2000), (1344, 1344), (4000, 4000), (901, 1303),
-]  # fmt: skip
+    (1024, 768),
+    (768, 1024),
+    (336, 336),
+    (640, 480),
+    (1920, 1080),
+    (1080, 1920),
+    (3840, 2160),
+    (500, 333),
+    (224, 224),
+    (100, 90),
+    (2000, 300),
+    (300, 2000),
+    (1344, 1344),
+    (4000, 4000),
+    (901, 1303),
+]
 CLIPS = [(8, 640, 480), (16, 1280, 720), (33, 1920, 1080), (64, 320, 240)]
 SECONDS = [0.5, 1, 5.3, 10, 29.995, 30, 42.1, 95]
-MARK = re.compile(r"<[^<>\s]+>|\[[A-Z_]+\]|\n|TILE_GLOBAL|TILE_\d+")
 
 
-def tokenizer() -> Any:
-    """A tokenizer that knows no more than the marks that processors ask for by name."""
-    inner = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer(models.WordLevel({"<unk>": 0}, "<unk>")), unk_token="<unk>", pad_token="<unk>"
-    )
-    names = {
-        "image_token": "<image>", "video_token": "<video>", "audio_token": "<audio>", "boi_token": "<boi>", "eoi_token": "<eoi>",
-        "boa_token": "<boa>", "eoa_token": "<eoa>", "start_image_token": "<img>", "end_image_token": "</img>",
-        "context_image_token": "<ctx>", "img_line_break_token": "<line>", "image_start_token": "<image_start>",
-        "image_end_token": "<image_end>", "slice_start_token": "<slice>", "slice_end_token": "</slice>",
-        "image_id_start_token": "<id>", "image_id_end_token": "</id>", "image_boundary_token": "<fake>",
-        "audio_bos_token": "<abos>", "audio_eos_token": "<aeos>", "vision_bos_token": "<vbos>", "vision_eos_token": "<veos>",
-        "image_thumbnail_token": "<thumb>", "video_start_token": "<vstart>", "video_end_token": "<vend>", "video_sep_token": "<vsep>",
-    }  # fmt: skip
-    inner.add_tokens([*names.values(), "<|image_pad|>", "<|video_pad|>"], special_tokens=True)
-    for name, mark in names.items():
-        setattr(inner, name, mark)
-        setattr(inner, f"{name}_id", inner.convert_tokens_to_ids(mark))
-    return inner
-
-
-def sized(processor: Any, kind: str, sizes: list[Any]) -> list[int]:
-    """By the processor's own count for sizes."""
-    if kind == "image":
-        found = processor._get_num_multimodal_tokens(image_sizes=[(h, w) for w, h in sizes])["num_image_tokens"]
-    else:
-        found = processor._get_num_multimodal_tokens(video_sizes=[(f, h, w) for f, w, h in sizes])["num_video_tokens"]
-    return [int(value) for value in found]
-
-
-def replaced(processor: Any, kind: str, sizes: list[Any], settings: dict[str, Any] | None = None, **more: Any) -> list[int]:
-    """By the marks in the text that the processor puts in an image's place, of a blank image."""
-    found = []
-    for width, height in sizes:
-        blank = np.zeros((height, width, 3), dtype=np.uint8)
-        inputs = processor.image_processor(blank, return_tensors="pt", **(settings or {}))
-        found.append(len(MARK.findall(processor.replace_image_token(inputs, 0, **more))))
-    return found
-
-
-def new(name: str, *given: Any, **settings: Any) -> Any:
-    """An object of one of transformers' classes."""
-    return getattr(transformers, name)(*given, **settings)
-
-
-def bare(name: str, **parts: Any) -> Any:
-    """A processor without its tokenizer, for a count that asks none."""
-    made = getattr(transformers, name).__new__(getattr(transformers, name))
-    for key, value in parts.items():
-        setattr(made, key, value)
-    return made
-
-
-def full(of: str, image: Any = None, video: Any = None, **settings: Any) -> Any:
-    """A processor with its parts."""
-    parts = {"image_processor": image, "video_processor": video}
-    return new(of, tokenizer=tokenizer(), **{key: part for key, part in parts.items() if part is not None}, **settings)
-
-
-def case(name: str, config: dict[str, Any], made: Any, count: Callable[..., list[int]] = sized, kind: str = "image",
-         processor: dict[str, Any] | None = None) -> dict[str, Any]:  # fmt: skip
+def case(
+    name: str,
+    config: dict[str, Any],
+    made: Any,
+    count: Callable[..., list[int]] = sized,
+    kind: str = "image",
+    processor: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """One entry of the golden file. processor: the settings as a preprocessor_config.json has them."""
     rows = []
     for size in {"image": SIZES, "video": CLIPS, "audio": SECONDS}[kind]:
@@ -107,29 +87,31 @@ def case(name: str, config: dict[str, Any], made: Any, count: Callable[..., list
     return {"name": name, "config": config, "processor": processor or {}, "source": source, "rows": rows}
 
 
-def patched(name: str, divide: int) -> Callable[..., list[int]]:
-    """By the image processor's own count of patches, of which `divide` become one token."""
-    return lambda made, kind, sizes: [getattr(made.image_processor, name)(h, w, {}) // divide for w, h in sizes]
-
-
-def edges(shortest: int, longest: int) -> dict[str, int]:
-    return {"shortest_edge": shortest, "longest_edge": longest}
-
-
 def resized() -> Iterator[dict[str, Any]]:
     """Families that resize an image to whole patches."""
     vision = {"patch_size": 14, "spatial_merge_size": 2, "temporal_patch_size": 2}
 
-    def qwen2(size: dict[str, int], of: str = "Qwen2_5_VLProcessor", patch: int = 14, video: str = "Qwen2VLVideoProcessor",
-              clip: dict[str, int] | None = None) -> Any:  # fmt: skip
-        return full(of, new("Qwen2VLImageProcessor", size=size, patch_size=patch), new(video, size=clip or size, patch_size=patch))
+    def qwen2(
+        size: dict[str, int],
+        of: str = "Qwen2_5_VLProcessor",
+        patch: int = 14,
+        video: str = "Qwen2VLVideoProcessor",
+        clip: dict[str, int] | None = None,
+    ) -> Any:
+        return full(
+            of, new("Qwen2VLImageProcessor", size=size, patch_size=patch), new(video, size=clip or size, patch_size=patch)
+        )
 
     for name in ("qwen2_vl", "qwen2_5_vl", "exaone4_5"):
         config = {"model_type": name, "vision_config": vision}
         yield case(name, config, qwen2(edges(3136, 12845056)))
         yield case(name, config, qwen2(edges(3136, 12845056)), kind="video")
-    yield case("qwen2_vl, small", {"model_type": "qwen2_vl"}, qwen2(edges(200704, 1003520)),
-               processor={"min_pixels": 200704, "max_pixels": 1003520})  # fmt: skip
+    yield case(
+        "qwen2_vl, small",
+        {"model_type": "qwen2_vl"},
+        qwen2(edges(200704, 1003520)),
+        processor={"min_pixels": 200704, "max_pixels": 1003520},
+    )
     deep = {"patch_size": 16, "spatial_merge_size": 2, "temporal_patch_size": 2, "deepstack_visual_indexes": [5, 11, 17]}
     for name in ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"):
         config = {"model_type": name, "vision_config": deep}
@@ -137,8 +119,13 @@ def resized() -> Iterator[dict[str, Any]]:
         yield case(name, config, made)
         yield case(name, config, made, kind="video")
     made = qwen2(edges(65536, 16777216), "Qwen3VLProcessor", 16, "Qwen3VLVideoProcessor", edges(131072, 786432))
-    yield case("qwen3_vl, small video", {"model_type": "qwen3_vl", "vision_config": deep}, made, kind="video",
-               processor={"video_processor": {"size": edges(131072, 786432)}})  # fmt: skip
+    yield case(
+        "qwen3_vl, small video",
+        {"model_type": "qwen3_vl", "vision_config": deep},
+        made,
+        kind="video",
+        processor={"video_processor": {"size": edges(131072, 786432)}},
+    )
     glm = full("Glm4vProcessor", new("Glm4vImageProcessor"), new("Glm4vVideoProcessor"))
     for name in ("glm4v", "glm4v_moe"):
         yield case(name, {"model_type": name, "vision_config": vision}, glm)
@@ -168,44 +155,52 @@ def even() -> Iterator[dict[str, Any]]:
     """Families whose images all become the same, and those that fill a number of tokens."""
     clip = {"image_size": 336, "patch_size": 14, "model_type": "clip_vision_model"}
     for strategy in ("default", "full"):
-        made = full("LlavaProcessor", new("CLIPImageProcessor", crop_size={"height": 336, "width": 336}), patch_size=14,
-                    num_additional_image_tokens=1, vision_feature_select_strategy=strategy)  # fmt: skip
-        yield case(f"llava, {strategy}", {"model_type": "llava", "vision_feature_select_strategy": strategy, "vision_config": clip}, made)
+        made = full(
+            "LlavaProcessor",
+            new("CLIPImageProcessor", crop_size={"height": 336, "width": 336}),
+            patch_size=14,
+            num_additional_image_tokens=1,
+            vision_feature_select_strategy=strategy,
+        )
+        yield case(
+            f"llava, {strategy}", {"model_type": "llava", "vision_feature_select_strategy": strategy, "vision_config": clip}, made
+        )
     for model_type, edge, patch, merge in (("llava", 1024, 16, 1), ("mistral3", 1540, 14, 2)):
         vision = {"model_type": "pixtral", "image_size": edge, "patch_size": patch}
         image = new("PixtralImageProcessor", size={"longest_edge": edge}, patch_size={"height": patch, "width": patch})
         made = full("PixtralProcessor", image, patch_size=patch, spatial_merge_size=merge)
-        yield case(f"{model_type}, pixtral", {"model_type": model_type, "spatial_merge_size": merge, "vision_config": vision}, made)
+        yield case(
+            f"{model_type}, pixtral", {"model_type": model_type, "spatial_merge_size": merge, "vision_config": vision}, made
+        )
     gemma = full("Gemma3Processor", new("Gemma3ImageProcessor"))
     yield case("gemma3", {"model_type": "gemma3", "mm_tokens_per_image": 256}, gemma)
-    scan = {"do_pan_and_scan": True, "pan_and_scan_min_crop_size": 256, "pan_and_scan_max_num_crops": 4,
-            "pan_and_scan_min_ratio_to_activate": 1.2}  # fmt: skip
+    scan = {
+        "do_pan_and_scan": True,
+        "pan_and_scan_min_crop_size": 256,
+        "pan_and_scan_max_num_crops": 4,
+        "pan_and_scan_min_ratio_to_activate": 1.2,
+    }
     yield case("gemma3, pan and scan", {"model_type": "gemma3"}, gemma, cropped(scan), processor=scan)
     gemma3n = bare("Gemma3nProcessor", image_seq_length=256)
     yield case("gemma3n", {"model_type": "gemma3n", "vision_soft_tokens_per_image": 256}, gemma3n)
-    config = {"model_type": "gemma4", "vision_soft_tokens_per_image": 280, "vision_config": {"patch_size": 16, "pooling_kernel_size": 3}}
+    config = {
+        "model_type": "gemma4",
+        "vision_soft_tokens_per_image": 280,
+        "vision_config": {"patch_size": 16, "pooling_kernel_size": 3},
+    }
     for most in (280, 70, 1120):
-        gemma4 = full("Gemma4Processor", new("Gemma4ImageProcessor", max_soft_tokens=most), new("Gemma4VideoProcessor"),
-                      feature_extractor=new("Gemma4AudioFeatureExtractor"))  # fmt: skip
+        gemma4 = full(
+            "Gemma4Processor",
+            new("Gemma4ImageProcessor", max_soft_tokens=most),
+            new("Gemma4VideoProcessor"),
+            feature_extractor=new("Gemma4AudioFeatureExtractor"),
+        )
         yield case(f"gemma4, {most}", config, gemma4, processor={"max_soft_tokens": most} if most != 280 else None)
     yield case("gemma4", config, gemma4, kind="video")
     for edge, tokens in ((224, 256), (448, 1024), (896, 4096)):
         config = {"model_type": "paligemma", "vision_config": {"image_size": edge, "patch_size": 14}}
         yield case(f"paligemma {edge}", config, bare("PaliGemmaProcessor", image_seq_length=tokens))
     yield case("chameleon", {"model_type": "chameleon"}, bare("ChameleonProcessor", image_seq_length=1024))
-
-
-def cropped(settings: dict[str, Any]) -> Callable[..., list[int]]:
-    """By the crops that Gemma 3's image processor cuts, each of as many tokens as the whole."""
-
-    def count(made: Any, kind: str, sizes: list[Any]) -> list[int]:
-        found = []
-        for width, height in sizes:
-            inputs = made.image_processor(np.zeros((height, width, 3), dtype=np.uint8), return_tensors="pt", **settings)
-            found.append(made.image_seq_length * (1 + int(inputs["num_crops"][0])))
-        return found
-
-    return count
 
 
 def tiled() -> Iterator[dict[str, Any]]:
@@ -216,38 +211,85 @@ def tiled() -> Iterator[dict[str, Any]]:
         image = new("LlavaNextImageProcessor", image_grid_pinpoints=pins, size={"shortest_edge": 336})
         video = new("LlavaNextVideoVideoProcessor") if "Video" in of else None
         made = full(of, image, video, patch_size=14, num_additional_image_tokens=1, vision_feature_select_strategy="default")
-        config = {"model_type": model_type, "image_grid_pinpoints": pins, "vision_feature_select_strategy": "default", "vision_config": clip}
+        config = {
+            "model_type": model_type,
+            "image_grid_pinpoints": pins,
+            "vision_feature_select_strategy": "default",
+            "vision_config": clip,
+        }
         yield case(model_type, config, made)
+        if video is not None:
+            yield case(model_type, config, made, frames_of_336, "video")
     sides = [384, 768, 1152, 1536, 1920, 2304]
     pins = [[high, wide] for high in sides for wide in sides]
     siglip = {"image_size": 384, "patch_size": 14, "model_type": "siglip_vision_model"}
-    config = {"model_type": "llava_onevision", "image_grid_pinpoints": pins, "vision_aspect_ratio": "anyres_max_9",
-              "vision_feature_select_strategy": "full", "vision_config": siglip}  # fmt: skip
-    made = full("LlavaOnevisionProcessor", new("LlavaOnevisionImageProcessor", image_grid_pinpoints=pins, size={"height": 384, "width": 384}),
-                new("LlavaOnevisionVideoProcessor"), num_image_tokens=729, vision_feature_select_strategy="full")  # fmt: skip
+    config = {
+        "model_type": "llava_onevision",
+        "image_grid_pinpoints": pins,
+        "vision_aspect_ratio": "anyres_max_9",
+        "vision_feature_select_strategy": "full",
+        "vision_config": siglip,
+    }
+    made = full(
+        "LlavaOnevisionProcessor",
+        new("LlavaOnevisionImageProcessor", image_grid_pinpoints=pins, size={"height": 384, "width": 384}),
+        new("LlavaOnevisionVideoProcessor"),
+        num_image_tokens=729,
+        vision_feature_select_strategy="full",
+    )
     yield case("llava_onevision", config, made)
     yield case("llava_onevision", config, made, kind="video")
-    internvl = full("InternVLProcessor", new("GotOcr2ImageProcessor", size={"height": 448, "width": 448}, max_patches=12),
-                    new("InternVLVideoProcessor"), image_seq_length=256)  # fmt: skip
+    internvl = full(
+        "InternVLProcessor",
+        new("GotOcr2ImageProcessor", size={"height": 448, "width": 448}, max_patches=12),
+        new("InternVLVideoProcessor"),
+        image_seq_length=256,
+    )
     vision = {"image_size": [448, 448], "patch_size": [14, 14]}
     yield case("internvl", {"model_type": "internvl", "downsample_ratio": 0.5, "vision_config": vision}, internvl)
-    chat = {"model_type": "internvl_chat", "downsample_ratio": 0.5, "force_image_size": 448, "min_dynamic_patch": 1, "max_dynamic_patch": 12,
-            "use_thumbnail": True, "dynamic_image_size": True, "vision_config": {"image_size": 448, "patch_size": 14}}  # fmt: skip
+    chat = {
+        "model_type": "internvl_chat",
+        "downsample_ratio": 0.5,
+        "force_image_size": 448,
+        "min_dynamic_patch": 1,
+        "max_dynamic_patch": 12,
+        "use_thumbnail": True,
+        "dynamic_image_size": True,
+        "vision_config": {"image_size": 448, "patch_size": 14},
+    }
     yield case("internvl_chat", chat, internvl)
-    few = full("InternVLProcessor", new("GotOcr2ImageProcessor", size={"height": 448, "width": 448}, max_patches=6),
-               new("InternVLVideoProcessor"), image_seq_length=256)  # fmt: skip
+    few = full(
+        "InternVLProcessor",
+        new("GotOcr2ImageProcessor", size={"height": 448, "width": 448}, max_patches=6),
+        new("InternVLVideoProcessor"),
+        image_seq_length=256,
+    )
     yield case("internvl_chat, 6 tiles", {**chat, "max_dynamic_patch": 6}, few)
-    aya = full("AyaVisionProcessor", new("GotOcr2ImageProcessor", size={"height": 364, "width": 364}), patch_size=14, img_size=364,
-               downsample_factor=2)  # fmt: skip
+    aya = full(
+        "AyaVisionProcessor",
+        new("GotOcr2ImageProcessor", size={"height": 364, "width": 364}),
+        patch_size=14,
+        img_size=364,
+        downsample_factor=2,
+    )
     yield case("aya_vision", {"model_type": "aya_vision", "vision_config": {"image_size": 364, "patch_size": 14}}, aya)
     cohere = full("Cohere2VisionProcessor", new("Cohere2VisionImageProcessor"))
     yield case("cohere2_vision", {"model_type": "cohere2_vision", "vision_config": {"image_size": 512, "patch_size": 16}}, cohere)
-    perception = full("PerceptionLMProcessor", new("PerceptionLMImageProcessor"), new("PerceptionLMVideoProcessor"), patch_size=14,
-                      pooling_ratio=2)  # fmt: skip
+    perception = full(
+        "PerceptionLMProcessor",
+        new("PerceptionLMImageProcessor"),
+        new("PerceptionLMVideoProcessor"),
+        patch_size=14,
+        pooling_ratio=2,
+    )
     yield case("perception_lm", {"model_type": "perception_lm", "projector_pooling_size": 2}, perception)
     idefics3 = full("Idefics3Processor", new("Idefics3ImageProcessor"), image_seq_len=169)
-    yield case("idefics3", {"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}}, idefics3,
-               merged_newlines)  # fmt: skip
+    yield case(
+        "idefics3",
+        {"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}},
+        idefics3,
+        merged_newlines,
+    )
     for tile, patch, scale, tokens in ((384, 14, 3, 81), (512, 16, 4, 64)):
         image = new("Idefics3ImageProcessor", size={"longest_edge": 4 * tile}, max_image_size={"longest_edge": tile})
         config = {"model_type": "smolvlm", "scale_factor": scale, "vision_config": {"image_size": tile, "patch_size": patch}}
@@ -259,13 +301,43 @@ def tiled() -> Iterator[dict[str, Any]]:
     yield case("llama4", config, llama4, replaced)
     ovis = full("Ovis2Processor", new("Ovis2ImageProcessor", crop_to_patches=True, max_patches=12), image_seq_length=256)
     yield case("ovis2", {"model_type": "ovis2"}, ovis, replaced)
-    phi4 = full("Phi4MultimodalProcessor", new("Phi4MultimodalImageProcessor", dynamic_hd=36),
-                audio_processor=new("Phi4MultimodalFeatureExtractor"))  # fmt: skip
+    phi4 = full(
+        "Phi4MultimodalProcessor",
+        new("Phi4MultimodalImageProcessor", dynamic_hd=36),
+        audio_processor=new("Phi4MultimodalFeatureExtractor"),
+    )
     yield case("phi4_multimodal", {"model_type": "phi4_multimodal"}, phi4, replaced)
     lfm2 = full("Lfm2VlProcessor", new("Lfm2VlImageProcessor"))
     yield case("lfm2_vl", {"model_type": "lfm2_vl"}, lfm2, lfm)
     minicpm = full("MiniCPMV4_6Processor", new("MiniCPMV4_6ImageProcessor"), new("MiniCPMV4_6VideoProcessor"))
     yield case("minicpmv4_6", {"model_type": "minicpmv4_6", "patch_size": 14}, minicpm, sliced)
+    got = full("GotOcr2Processor", new("GotOcr2ImageProcessor"))
+    yield case("got_ocr2", {"model_type": "got_ocr2"}, got, patched("get_number_of_image_patches", 1 / 256))
+    got = full("GotOcr2Processor", new("GotOcr2ImageProcessor", crop_to_patches=True))
+    yield case(
+        "got_ocr2, cut",
+        {"model_type": "got_ocr2"},
+        got,
+        patched("get_number_of_image_patches", 1 / 256),
+        processor={"crop_to_patches": True},
+    )
+    aria = bare("AriaProcessor", image_processor=new("AriaImageProcessor"), size_conversion={490: 128, 980: 256})
+    aria._merge_kwargs = lambda **_: {"images_kwargs": {}}
+    yield case("aria", {"model_type": "aria"}, aria)
+    for splits in (True, False):
+        image = new("Idefics2ImageProcessor", do_image_splitting=splits)
+        idefics2 = full("Idefics2Processor", image, image_seq_len=64)
+        yield case(
+            f"idefics2, {splits}",
+            {"model_type": "idefics2", "perceiver_config": {"resampler_n_latents": 64}},
+            idefics2,
+            called,
+            processor={"do_image_splitting": splits},
+        )
+    yield case("janus", {"model_type": "janus"}, full("JanusProcessor", new("JanusImageProcessor")), replaced)
+    yield case(
+        "deepseek_vl", {"model_type": "deepseek_vl"}, full("DeepseekVLProcessor", new("DeepseekVLImageProcessor")), replaced
+    )
     step3 = full("Step3p7Processor", new("Step3p7ImageProcessor"))
     yield case("step3p7", {"model_type": "step3p7"}, step3, replaced)
     ocr = full("DeepseekOcr2Processor", new("DeepseekOcr2ImageProcessor"))
@@ -275,100 +347,44 @@ def tiled() -> Iterator[dict[str, Any]]:
     yield case("mllama", config, mllama, padded_tiles)
 
 
-def merged_newlines(made: Any, kind: str, sizes: list[Any]) -> list[int]:
-    """By the processor's own count, with a tokenizer for which two newlines are one token, as the checkpoints' own is."""
-    made.tokenizer = lambda text, **_: {"input_ids": [1]}
-    made._merge_kwargs = lambda **_: {"images_kwargs": {}}
-    return sized(made, kind, sizes)
-
-
-def replaced_by_grid(made: Any, kind: str, sizes: list[Any]) -> list[int]:
-    grids = [made.image_processor.get_image_grid_and_crops(h, w)[0] for w, h in sizes]
-    return [len(MARK.findall(made.replace_image_token({"image_grids": [grid]}, 0))) for grid in grids]
-
-
-def lfm(made: Any, kind: str, sizes: list[Any]) -> list[int]:
-    found = []
-    for width, height in sizes:
-        inputs = made.image_processor(np.zeros((height, width, 3), dtype=np.uint8), return_row_col_info=True)
-        found.append(len(MARK.findall(made.replace_image_token(inputs, 0, use_image_special_tokens=True))))
-    return found
-
-
-def sliced(made: Any, kind: str, sizes: list[Any]) -> list[int]:
-    return replaced(made, kind, sizes, image_token_divisor=16)
-
-
-def padded_tiles(made: Any, kind: str, sizes: list[Any]) -> list[int]:
-    """Positions of Mllama's encoder: every tile that the image processor makes, filled or not, of 40 x 40 patches and one more."""
-    blanks = [np.zeros((height, width, 3), dtype=np.uint8) for width, height in sizes]
-    return [made(blank, return_tensors="pt")["pixel_values"].shape[2] * (40 * 40 + 1) for blank in blanks]
-
-
 def heard() -> Iterator[dict[str, Any]]:
     """Families that listen."""
     whisper = new("WhisperFeatureExtractor", feature_size=128)
     audio = bare("Qwen2AudioProcessor", feature_extractor=whisper, audio_token="<audio>")
     yield case("qwen2_audio", {"model_type": "qwen2_audio"}, audio, listened, "audio")
-    omni = bare("Qwen2_5OmniProcessor", feature_extractor=new("WhisperFeatureExtractor", feature_size=128, chunk_length=300), audio_token="<audio>")
+    omni = bare(
+        "Qwen2_5OmniProcessor",
+        feature_extractor=new("WhisperFeatureExtractor", feature_size=128, chunk_length=300),
+        audio_token="<audio>",
+    )
     yield case("qwen2_5_omni", {"model_type": "qwen2_5_omni"}, omni, listened, "audio")
-    gemma4 = full("Gemma4Processor", new("Gemma4ImageProcessor"), new("Gemma4VideoProcessor"),
-                  feature_extractor=new("Gemma4AudioFeatureExtractor"))  # fmt: skip
+    gemma4 = full(
+        "Gemma4Processor",
+        new("Gemma4ImageProcessor"),
+        new("Gemma4VideoProcessor"),
+        feature_extractor=new("Gemma4AudioFeatureExtractor"),
+    )
     yield case("gemma4", {"model_type": "gemma4"}, gemma4, counted_audio, "audio")
     gemma3n = bare("Gemma3nProcessor", audio_seq_length=188)
     yield case("gemma3n", {"model_type": "gemma3n", "audio_soft_tokens_per_image": 188}, gemma3n, counted_audio, "audio")
-    omni3 = bare("Qwen3OmniMoeProcessor", feature_extractor=new("WhisperFeatureExtractor", feature_size=128, chunk_length=300), n_window=50)
+    omni3 = bare(
+        "Qwen3OmniMoeProcessor", feature_extractor=new("WhisperFeatureExtractor", feature_size=128, chunk_length=300), n_window=50
+    )
     yield case("qwen3_omni_moe", {"model_type": "qwen3_omni_moe"}, omni3, chunked, "audio")
     phi4 = new("Phi4MultimodalFeatureExtractor")
     yield case("phi4_multimodal", {"model_type": "phi4_multimodal"}, phi4, embedded("audio_embed_sizes"), "audio")
-    granite = bare("GraniteSpeechFeatureExtractor", melspec_kwargs={"hop_length": 160}, projector_window_size=15, projector_downsample_rate=5)
-    yield case("granite_speech", {"model_type": "granite_speech", "window_size": 15, "downsample_rate": 5}, granite, projected, "audio")
+    granite = bare(
+        "GraniteSpeechFeatureExtractor", melspec_kwargs={"hop_length": 160}, projector_window_size=15, projector_downsample_rate=5
+    )
+    yield case(
+        "granite_speech", {"model_type": "granite_speech", "window_size": 15, "downsample_rate": 5}, granite, projected, "audio"
+    )
     flamingo = bare("AudioFlamingo3Processor", feature_extractor=whisper, max_audio_len=600, audio_token="<audio>")
     yield case("audioflamingo3", {"model_type": "audioflamingo3"}, flamingo, flat, "audio")
+    asr = bare("Qwen3ASRProcessor", feature_extractor=new("Qwen3ASRFeatureExtractor"), audio_token="<audio>")
+    yield case("qwen3_asr", {"model_type": "qwen3_asr"}, asr, recognised, "audio")
     glm = bare("GlmAsrProcessor", feature_extractor=whisper, max_audio_len=655, audio_token="<audio>")
     yield case("glmasr", {"model_type": "glmasr"}, glm, flat, "audio")
-
-
-def silence(seconds: float) -> Any:
-    return np.zeros(round(seconds * 16_000), dtype=np.float32)
-
-
-def listened(made: Any, kind: str, sizes: list[float]) -> list[int]:
-    made.feature_extractor.fetch_audio = lambda audio: audio
-    return [int(made._process_audio([silence(s)], sampling_rate=16_000, return_tensors="np", return_attention_mask=True)[0]
-                ["num_audio_tokens"][0]) for s in sizes]  # fmt: skip
-
-
-def flat(made: Any, kind: str, sizes: list[float]) -> list[int]:
-    made.feature_extractor.fetch_audio = lambda audio: audio
-    return [int(made._process_audio([silence(s)], sampling_rate=16_000, return_tensors="pt", return_attention_mask=True, padding="max_length")[0]
-                ["num_audio_tokens"][0]) for s in sizes]  # fmt: skip
-
-
-def counted_audio(made: Any, kind: str, sizes: list[float]) -> list[int]:
-    made._merge_kwargs = lambda **_: {"images_kwargs": {}, "videos_kwargs": {}, "audio_kwargs": {}}
-    made.image_processor = new("Gemma4ImageProcessor")
-    return [int(made._get_num_multimodal_tokens(audio_lengths=[round(s * 16_000)])["num_audio_tokens"][0]) for s in sizes]
-
-
-def chunked(made: Any, kind: str, sizes: list[float]) -> list[int]:
-    """Frames by the real feature extractor's mask, tokens by the processor's formula."""
-    from transformers.models.qwen3_omni_moe.processing_qwen3_omni_moe import _get_feat_extract_output_lengths
-
-    found = []
-    for seconds in sizes:
-        inputs = made.feature_extractor(silence(seconds), sampling_rate=16_000, return_attention_mask=True, padding=True, truncation=False,
-                                        return_tensors="np")  # fmt: skip
-        found.append(int(_get_feat_extract_output_lengths(inputs["attention_mask"].sum(-1)[0], 50)))
-    return found
-
-
-def embedded(key: str) -> Callable[..., list[int]]:
-    return lambda made, kind, sizes: [int(made([silence(s)], sampling_rate=16_000)[key][0]) for s in sizes]
-
-
-def projected(made: Any, kind: str, sizes: list[float]) -> list[int]:
-    return [int(n) for n in made._get_num_audio_features([round(s * 16_000) for s in sizes])]
 
 
 def main() -> None:
