@@ -141,7 +141,8 @@ def test_an_image_tower_counts_beyond_the_decoders_peak() -> None:
 
     Source: its config.json; vLLM prints a budget of 16,384 for it.
     """
-    model, settings = model_configs.read("catalogue:Qwen/Qwen3.5-27B"), engine("vllm").Settings(version="0.26.0", max_model_len=131072)
+    model = model_configs.read("catalogue:Qwen/Qwen3.5-27B")
+    settings = engine("vllm").Settings(version="0.26.0", max_model_len=131072)
     found = budget(model, "vllm", settings, "l40s")
     peak, tower = found.term("activations"), found.term("image encoder")
     assert peak
