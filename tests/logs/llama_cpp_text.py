@@ -1,4 +1,4 @@
-"""Start-up text of llama.cpp as it would have printed what a row of the truth sets reports, in the shapes of the row's version."""
+"""Start-up text of llama.cpp that prints what a row of the truth sets reports, in the shapes of the row's version."""
 
 from __future__ import annotations
 
@@ -10,19 +10,47 @@ Row = Mapping[str, Any]
 
 MIB = 1 << 20
 #: Bytes of so many elements, for the split of an old row's keys and values between its caches.
-TYPES = {"f32": (1, 4), "f16": (1, 2), "bf16": (1, 2), "q8_0": (32, 34), "q5_1": (32, 24), "q5_0": (32, 22), "q4_1": (32, 20),
-         "q4_0": (32, 18), "iq4_nl": (32, 18)}  # fmt: skip
+TYPES = {
+    "f32": (1, 4),
+    "f16": (1, 2),
+    "bf16": (1, 2),
+    "q8_0": (32, 34),
+    "q5_1": (32, 24),
+    "q5_0": (32, 22),
+    "q4_1": (32, 20),
+    "q4_0": (32, 18),
+    "iq4_nl": (32, 18),
+}
 #: How each cache is announced, by the kind of memory and the pool's name in a row.
 LABELS = {
-    "base": "non-SWA", "swa": "SWA", "mla": "main", "lid": "indexer", "idx": "indexer", "kv": "", "attn": "", "csa": "DSV4 CSA compressed",
-    "hca": "DSV4 HCA compressed", "raw_base": "non-SWA", "raw_swa": "SWA",
-}  # fmt: skip
+    "base": "non-SWA",
+    "swa": "SWA",
+    "mla": "main",
+    "lid": "indexer",
+    "idx": "indexer",
+    "kv": "",
+    "attn": "",
+    "csa": "DSV4 CSA compressed",
+    "hca": "DSV4 HCA compressed",
+    "raw_base": "non-SWA",
+    "raw_swa": "SWA",
+}
 _WORDS = (
-    ("n_ctx_train", "n_ctx_train"), ("n_embd", "n_embd"), ("n_layer", "n_layer"), ("n_layer_all", "n_layer_all"), ("n_swa", "n_swa"),
-    ("n_embd_head_k", "n_embd_head_k_full"), ("n_embd_head_v", "n_embd_head_v_full"),
-)  # fmt: skip
-_STATES = ("ssm.conv_kernel", "ssm_d_conv"), ("ssm.inner_size", "ssm_d_inner"), ("ssm.state_size", "ssm_d_state"), (
-    "ssm.time_step_rank", "ssm_dt_rank"), ("ssm.group_count", "ssm_n_group")  # fmt: skip
+    ("n_ctx_train", "n_ctx_train"),
+    ("n_embd", "n_embd"),
+    ("n_layer", "n_layer"),
+    ("n_layer_all", "n_layer_all"),
+    ("n_swa", "n_swa"),
+    ("n_embd_head_k", "n_embd_head_k_full"),
+    ("n_embd_head_v", "n_embd_head_v_full"),
+)
+_STATES = (
+    ("ssm.conv_kernel", "ssm_d_conv"),
+    ("ssm.inner_size", "ssm_d_inner"),
+    ("ssm.state_size", "ssm_d_state"),
+    ("ssm.time_step_rank", "ssm_dt_rank"),
+    ("ssm.group_count", "ssm_n_group"),
+)
 
 
 def mib(size: float, width: int = 7) -> str:
@@ -44,7 +72,8 @@ def text(model: Row, row: Row, device: str = "CUDA0", metadata: bool = True) -> 
 
 def _dump(gguf: Row) -> Iterator[str]:
     name = "llama_model_loader"
-    yield f"{name}: loaded meta data with {len(gguf)} key-value pairs and 291 tensors from /models/model.gguf (version GGUF V3 (latest))"
+    counts = f"{len(gguf)} key-value pairs and 291 tensors"
+    yield f"{name}: loaded meta data with {counts} from /models/model.gguf (version GGUF V3 (latest))"
     yield f"{name}: Dumping metadata keys/values. Note: KV overrides do not apply in this output."
     for number, (key, value) in enumerate(gguf.items()):
         kind, shown = _printed(value)
@@ -86,8 +115,11 @@ def _print_info(model: Row, old: bool) -> Iterator[str]:
     found["n_ff"] = _per_layer(ff if isinstance(ff, list) else [ff] * depth)
     found["n_embd_head_k_swa"], found["n_embd_head_v_swa"] = info["n_embd_head_k_swa"], info["n_embd_head_v_swa"]
     found |= {word: gguf[f"{arch}.{key}"] for key, word in _STATES if f"{arch}.{key}" in gguf}
-    for key, word in (("attention.key_length_mla", "n_embd_head_k_mla"), ("attention.value_length_mla", "n_embd_head_v_mla"),
-                      ("attention.kv_lora_rank", "n_lora_kv")):  # fmt: skip
+    for key, word in (
+        ("attention.key_length_mla", "n_embd_head_k_mla"),
+        ("attention.value_length_mla", "n_embd_head_v_mla"),
+        ("attention.kv_lora_rank", "n_lora_kv"),
+    ):
         if f"{arch}.{key}" in gguf:
             found[word] = gguf[f"{arch}.{key}"]
     found["general.name"] = "synthetic"
@@ -130,7 +162,8 @@ def _caches_2025_03(row: Row) -> Iterator[str]:
     kinds = ("f32", "f32") if row["memory_type"] == "recurrent" else kinds
     cells = reported["pools"][0]["cells"]
     yield (
-        f"llama_kv_cache_init: kv_size = {cells}, offload = 1, type_k = '{kinds[0]}', type_v = '{kinds[1]}', n_layer = 4, can_shift = 1"
+        f"llama_kv_cache_init: kv_size = {cells}, offload = 1, type_k = '{kinds[0]}', type_v = '{kinds[1]}',"
+        " n_layer = 4, can_shift = 1"
     )
     total = reported["k_bytes"] + reported["v_bytes"]
     yield f"llama_kv_cache_init: {'CUDA0':>10} KV buffer size = {mib(total, 8)} MiB"
@@ -157,7 +190,8 @@ def _caches(model: Row, row: Row, device: str) -> Iterator[str]:
             what = name.removesuffix("_state")
             yield f"llama_dsv4_comp_state: {device:>10} DSV4 {what} state buffer size = {mib(size, 8)} MiB"
             yield (
-                f"llama_dsv4_comp_state: {what} ratio = 4, state = 8 x 256, streams = {sequences}, rs_seq = 0, layers = {pool['layers']},"
+                f"llama_dsv4_comp_state: {what} ratio = 4, state = 8 x 256, streams = {sequences}, rs_seq = 0,"
+                f" layers = {pool['layers']},"
                 f" size = {mib(size)} MiB"
             )
             continue
@@ -170,7 +204,8 @@ def _caches(model: Row, row: Row, device: str) -> Iterator[str]:
         if k + v:
             yield f"{who}: {device:>10} KV buffer size = {mib(k + v, 8)} MiB"
         yield (
-            f"{who}: size = {mib(k + v)} MiB ({pool['cells']:6d} cells, {pool['layers']:3d} layers, {sequences:2d}/{pool['n_stream']} seqs),"
+            f"{who}: size = {mib(k + v)} MiB ({pool['cells']:6d} cells, {pool['layers']:3d} layers,"
+            f" {sequences:2d}/{pool['n_stream']} seqs),"
             f" K ({kinds[0]}): {mib(k)} MiB, V ({kinds[1]}): {mib(v)} MiB"
         )
 
@@ -193,7 +228,8 @@ def _states(row: Row, pool: Row, device: str, new: bool) -> Iterator[str]:
     kept = f" {row['n_rs_seq']:2d} rs_seq" if new else ""
     more = f", P (f32): {mib(p)} MiB" if new else ""
     yield (
-        f"llama_memory_recurrent: size = {mib(r + s + p)} MiB ({pool['cells']:6d} cells, {pool.get('layers', 4):3d} layers, {sequences:2d}"
+        f"llama_memory_recurrent: size = {mib(r + s + p)} MiB ({pool['cells']:6d} cells, {pool.get('layers', 4):3d} layers,"
+        f" {sequences:2d}"
         f" seqs{kept}), R (f32): {mib(r)} MiB, S (f32): {mib(s)} MiB{more}"
     )
 
@@ -207,9 +243,10 @@ def _split(model: Row, row: Row) -> Iterator[dict[str, Any]]:
             continue
         wanted = {"base": 0, "swa": 1}.get(pool["pool"])
         layers = [
-            i for i in range(info["n_layer"])
+            i
+            for i in range(info["n_layer"])
             if info["has_kv"][i] and info["n_embd_k_gqa"][i] and (wanted is None or info["is_swa"][i] == wanted)
-        ]  # fmt: skip
+        ]
         size = {}
         for half, kind in (("k", asked.get("cache_type_k", "f16")), ("v", asked.get("cache_type_v", "f16"))):
             block, each = TYPES[kind]

@@ -1,4 +1,4 @@
-"""Start-up text of SGLang, TensorRT-LLM and TGI that prints what a public log's row states, in the shapes of the row's version."""
+"""Start-up text of SGLang, TensorRT-LLM and TGI that prints what a public log's row states, in its version's shapes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def _sglang(entry: Entry, printed: Mapping[str, Any], model: str) -> Iterator[st
     limits = f", max_running_requests={printed['max_running_requests']}" if "max_running_requests" in printed else ""
     context = f", context_len={printed.get('context_len', 131072)}" if limits and "mamba_slots" not in printed else ""
     if not isinstance(total, list):
-        yield f"[2026-03-01 12:00:09 TP0] max_total_num_tokens={total}, chunked_prefill_size=8192, max_prefill_tokens=16384{limits}{context}"
+        batch = f"chunked_prefill_size=8192, max_prefill_tokens=16384{limits}{context}"
+        yield f"[2026-03-01 12:00:09 TP0] max_total_num_tokens={total}, {batch}"
 
 
 def _rank(entry: Entry, printed: Mapping[str, Any]) -> Iterator[str]:
@@ -45,17 +46,24 @@ def _rank(entry: Entry, printed: Mapping[str, Any]) -> Iterator[str]:
     if "free" in entry:
         before, after = entry["free"]
         yield f"Load weight begin. avail mem={before:.2f} GB"
-        yield f"Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem={after:.2f} GB, mem usage={before - after:.2f} GB."
+        taken = f"avail mem={after:.2f} GB, mem usage={before - after:.2f} GB."
+        yield f"Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, {taken}"
     if "mamba_slots" in printed:
-        draft = f"intermediate_ssm_state_cache size: {printed['intermediate_ssm_gb']:.2f}GB " if "intermediate_ssm_gb" in printed else ""
+        draft = (
+            f"intermediate_ssm_state_cache size: {printed['intermediate_ssm_gb']:.2f}GB "
+            if "intermediate_ssm_gb" in printed
+            else ""
+        )
         yield (
-            f"Mamba Cache is allocated. max_mamba_cache_size: {printed['mamba_slots']}, conv_state size: {printed['conv_gb']:.2f}GB,"
+            f"Mamba Cache is allocated. max_mamba_cache_size: {printed['mamba_slots']},"
+            f" conv_state size: {printed['conv_gb']:.2f}GB,"
             f" ssm_state size: {printed['ssm_gb']:.2f}GB {draft}"
         )
     tokens = printed.get("full_tokens") or printed.get("kv_tokens") or settings["max_total_tokens"]
     if "swa_tokens" in printed:
         word = "s" if _at_least(entry, "0.5.9") else "S"
-        yield f"Use {word}liding window memory pool. full_layer_tokens={printed['full_tokens']}, swa_layer_tokens={printed['swa_tokens']}"
+        counts = f"full_layer_tokens={printed['full_tokens']}, swa_layer_tokens={printed['swa_tokens']}"
+        yield f"Use {word}liding window memory pool. {counts}"
         yield _allocated(entry, printed["swa_tokens"], printed["swa_k_gb"], printed.get("swa_v_gb", printed["swa_k_gb"]))
         if "full_k_gb" in printed:
             yield _allocated(entry, tokens, printed["full_k_gb"], printed["full_k_gb"])
@@ -86,7 +94,8 @@ def _tensorrt(entry: Entry, printed: Mapping[str, Any], model: str) -> Iterator[
     yield f"[TensorRT-LLM] TensorRT-LLM version: {settings['version']}"
     fraction = settings.get("free_gpu_memory_fraction", 0.9)
     cache = f"kv_cache_dtype='{settings['kv_cache_dtype']}', " if "kv_cache_dtype" in settings else ""
-    yield f"[03/01/2026-12:00:00] [TRT-LLM] [I] LLM Args: model='{model}', {cache}free_gpu_memory_fraction={fraction}, tensor_parallel_size=1"
+    args = f"model='{model}', {cache}free_gpu_memory_fraction={fraction}, tensor_parallel_size=1"
+    yield f"[03/01/2026-12:00:00] [TRT-LLM] [I] LLM Args: {args}"
     if not engines:
         yield "[03/01/2026-12:00:01] [TRT-LLM] [I] max_tokens is set by kv_cache_config.max_tokens: 8224"
     if "free" in entry:
