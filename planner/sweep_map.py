@@ -19,6 +19,8 @@ from planner.workload import Workload
 State = Literal["held", "likely", "short", "refused"]
 #: Columns and rows that a map has by default, beside those of the plan itself.
 _COLUMNS, _ROWS = 8, 8
+#: A row of the ladder that is nearer to the plan's own than by this factor is left out.
+_APART = 1.3
 #: The shortest context of a map, but for the plan's own.
 _LEAST = 16
 #: The largest context that a map goes to where the model states none.
@@ -92,7 +94,9 @@ def requests_of(plan: Plan, length: int) -> tuple[int, ...]:
     most = Evaluator(replace(plan.deployment, workload=None)).max_requests(length, length) or 1
     top = max(64, 2 * plan.requests, 2 * most)
     step = 2 if top < 1 << _ROWS else 4
-    return tuple(sorted({step**power for power in range(_ROWS) if step ** (power - 1) < top} | {plan.requests}))
+    ladder = {step**power for power in range(_ROWS) if step ** (power - 1) < top}
+    near = {count for count in ladder if max(count, plan.requests) < _APART * min(count, plan.requests)}
+    return tuple(sorted(ladder - near | {plan.requests}))
 
 
 def fit_map(plan: Plan, contexts: Sequence[int] | None = None, requests: Sequence[int] | None = None) -> Map:

@@ -120,7 +120,7 @@ def test_what_varies_is_mapped_as_if_all_were_alike() -> None:
 def test_the_axes_have_the_limit_and_the_question_on_them() -> None:
     found = made(LLAMA, "vllm", {}, "h100-sxm", 1, Workload(7_000, 24, 20))
     assert contexts_of(found, found.length) == (1_024, 2_048, 4_096, 7_024, 8_192, 16_384, 32_768, 65_536, 131_072)
-    assert requests_of(found, found.length) == (1, 2, 4, 8, 16, 20, 32, 64, 128)
+    assert requests_of(found, found.length) == (1, 2, 4, 8, 20, 32, 64, 128)
     far = made("meta-llama/Llama-4-Scout-17B-16E-Instruct", "vllm", {}, "h100-sxm", 8, Workload(900, 124, 2))
     assert contexts_of(far, 1_024)[-3:] == (1_048_576, 4_194_304, 10_485_760)
 

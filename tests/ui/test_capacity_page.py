@@ -8,7 +8,7 @@ from planner.capacity import plan
 from planner.latency_efficiency import Range
 from planner.plan_report import plan_data, plan_text
 from planner.workload import Workload
-from ui import capacity_apply, capacity_charts, capacity_time
+from ui import capacity_apply, capacity_charts, capacity_command, capacity_map, capacity_others, capacity_parts, capacity_time
 from ui.capacity_inputs import Asked, named
 from ui.model_input import from_catalogue
 
@@ -193,6 +193,16 @@ def test_a_failing_part_leaves_the_others(open_capacity: OpenPage, monkeypatch: 
     assert len(page.error) == 1
     assert "secret" not in texts(page) + str(page.error[0].value)
     assert shell(page)
+
+
+def test_the_advice_which_takes_longest_is_worked_out_last(open_capacity: OpenPage, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = list[str]()
+    parts = ((capacity_map, "show"), (capacity_command, "show"), (capacity_others, "show"), (capacity_parts, "advice"))
+    for module, name in parts:
+        monkeypatch.setattr(module, name, lambda *_, said=f"{module.__name__}.{name}": order.append(said))
+    open_capacity()
+    assert len(order) == 4
+    assert order[-1] == "ui.capacity_parts.advice"
 
 
 # Links
