@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from model_configs import read as read_model
 from planner.engines import vllm
@@ -15,12 +15,13 @@ from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
 from planner.model import Model
 from planner.units import GIB
+from validation.logs.log import CheckLine, Figure, Log
+from validation.logs.vllm_blocks import block_lines
+from validation.logs.vllm_pool import compare, pool_bytes
 
 Row = Mapping[str, Any]
 
 _GPU_WORDS = ("MI300X", "H200", "H100", "A100", "L40S", "RTX PRO 6000", r"RTX \d{4}( Ti)?", "GH200", "GB10", r"\bT4\b", r"\bL4\b")
-#: vLLM's default swap space, which V0 cut into the CPU blocks that it printed.
-_SWAP_BYTES = 4 * GIB
 _FORKS = re.compile(r"fork|aphrodite|sglang|other|ascend|tpu|custom|b12x|dev1694|jetson", re.IGNORECASE)
 
 
@@ -50,10 +51,11 @@ def check_log(row: Row) -> LogCheck:
         setup = prepare(model_of(row), settings_of(row), gpu_of(row))
     except PlannerError as error:
         return LogCheck(disagreements=(error.message,))
-    compared = dict(_figures(row, setup))
-    if not compared:
+    lines = _lines(row, setup)
+    if not lines:
         return LogCheck(left_out="it prints no figure of the pool that follows from the model and the settings")
-    return LogCheck(tuple(compared), tuple(text for text in compared.values() if text))
+    wrong = [f"{line.name} {line.ours:,}, printed {line.shown} ({line.rule})" for line in lines if not line.agrees]
+    return LogCheck(tuple(line.name for line in lines), tuple(wrong))
 
 
 def _reason_to_leave_out(row: Row) -> str | None:
@@ -184,52 +186,32 @@ def _sliding(dims: Row) -> dict[str, Any]:
     return config
 
 
-def _figures(row: Row, setup: Setup) -> dict[str, str]:
-    """Each printed figure that can be compared, with a text where it disagrees."""
-    reported, capacity, found = row["reported"], setup.capacity, {}
-    length = reported.get("at_tokens") or row.get("max_model_len") or setup.max_model_len
-    if "cpu_blocks" in reported and row.get("check_kind") == "block_bytes":
-        swap = re.search(r"swap space (\d+) GiB", str(row.get("note") or ""))
-        ours = (int(swap[1]) * GIB if swap else _SWAP_BYTES) // capacity.bytes_per_block
-        found["cpu_blocks"] = _same("CPU blocks", ours, reported["cpu_blocks"])
-    if "kv_needed_gib" in reported:
-        need = capacity.request_blocks(length) * capacity.bytes_per_block / GIB
-        found["kv_needed_gib"] = _same("GiB for one request", round(need, 2), reported["kv_needed_gib"])
-    if "attention_block" in reported:
-        found["attention_block"] = _same("attention block", setup.layout.block_size, reported["attention_block"])
-    if "kv_bytes_in_use" in reported and "gpu_blocks" in reported:
-        ours = capacity.num_blocks(int(reported["kv_bytes_in_use"]))
-        found["gpu_blocks"] = _same("blocks", ours, reported["gpu_blocks"])
-    available = reported.get("available_kv_gib")
-    if available and available > 0:
-        found.update(_pool_figures(reported, setup, length, available))
-    return found
+#: A row's figures under the names of validation.logs; what ends in _gib has two decimals.
+_NAMES: Final = {
+    "available_kv_gib": "available_kv_bytes", "kv_bytes_in_use": "kv_cache_memory_bytes", "kv_tokens": "gpu_kv_cache_tokens",
+    "gpu_blocks": "num_gpu_blocks", "cpu_blocks": "num_cpu_blocks", "max_concurrency": "max_concurrency",
+    "kv_needed_gib": "kv_needed_bytes", "attention_block": "attention_block_size",
+    "estimated_max_model_len": "estimated_max_model_len",
+}  # fmt: skip
 
 
-def _pool_figures(reported: Row, setup: Setup, length: int, available: float) -> dict[str, str]:
-    """Tokens, blocks and concurrency: some pool size that rounds to the printed GiB must give all of them at once."""
-    capacity = setup.capacity
-    low = capacity.num_blocks(int((available - 0.005) * GIB))
-    high = capacity.num_blocks(int((available + 0.005) * GIB))
-    names = [name for name in ("kv_tokens", "gpu_blocks", "max_concurrency", "estimated_max_model_len") if name in reported]
-    if not names:
-        return {}
-    for blocks in range(low, high + 1):
-        if all(_reading(name, capacity, blocks, length) == reported[name] for name in names):
-            return dict.fromkeys(names, "")
-    first, last = ({name: _reading(name, capacity, blocks, length) for name in names} for blocks in (low, high))
-    return {name: f"{name} {first[name]} to {last[name]}, printed {reported[name]}" for name in names}
+def _lines(row: Row, setup: Setup) -> tuple[CheckLine, ...]:
+    """Each printed figure that can be compared, by the rules of validation.logs."""
+    reported = {name: value for name, value in row["reported"].items() if name in _NAMES}
+    if row.get("check_kind") != "block_bytes":
+        reported.pop("cpu_blocks", None)
+    printed = {_NAMES[name]: _figure(name, value) for name, value in reported.items()}
+    length = row["reported"].get("at_tokens") or row.get("max_model_len") or setup.max_model_len
+    if "kv_needed_bytes" in printed:
+        printed["refused_max_model_len"] = Figure("refused_max_model_len", length, 0, str(length), 0)
+    source = pool_bytes(printed, 1, 1)
+    swap = re.search(r"swap space (\d+) GiB", str(row.get("note") or ""))
+    log = Log("vllm", printed=printed, other={"swap_space": swap[1] if swap else None})
+    lines = block_lines(log, setup)
+    return lines + (compare(setup, printed, source, length).lines if source or "kv_needed_bytes" in printed else ())
 
 
-def _reading(name: str, capacity: Any, blocks: int, length: int) -> float:
-    if name == "kv_tokens":
-        return int(capacity.tokens(blocks, length))
-    if name == "gpu_blocks":
-        return blocks
-    if name == "max_concurrency":
-        return round(float(capacity.concurrency(blocks, length)), 2)
-    return int(capacity.longest(length, blocks))
-
-
-def _same(what: str, ours: float, printed: float) -> str:
-    return "" if ours == printed else f"{what} {ours}, printed {printed}"
+def _figure(name: str, value: float) -> Figure:
+    if name.endswith("_gib"):
+        return Figure(_NAMES[name], round(value * GIB), GIB / 200, str(value), 0)
+    return Figure(_NAMES[name], value, 0.005 if name == "max_concurrency" else 0, str(value), 0)

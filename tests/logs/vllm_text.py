@@ -168,8 +168,8 @@ def _new_lines(row: Row, key: tuple[int, ...]) -> Iterator[tuple[str, str]]:
         yield f"gpu_worker{worker}", (
             f"Free memory on device ({total - 0.5:.2f}/{total:.2f} GiB) on startup. Desired GPU memory utilization is ({share},"
             f" {total * share:.2f} GiB). Actual usage is {load:.2f} GiB for weight, {peak:.2f} GiB for peak activation,"
-            f" {outside:.2f} GiB for non-torch memory, and {graphs:.2f} GiB for CUDAGraph memory. Current kv cache memory in use is"
-            f" {left:.2f} GiB."
+            f" {outside:.2f} GiB for non-torch memory, and {graphs:.2f} GiB for CUDAGraph memory. Current kv cache memory in use"
+            f" is {left:.2f} GiB."
         )
     if "kv_bytes_in_use" in told:
         yield f"gpu_worker{worker}", f"Current kv cache memory in use is {told['kv_bytes_in_use']} bytes."

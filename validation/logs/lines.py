@@ -18,7 +18,7 @@ from validation.logs.wrappers import unwrapped
 
 #: A start-up log has some hundred kilobytes; more than these is a server's log of days.
 MAX_CHARACTERS: Final = 50_000_000
-MAX_LINES: Final = 500_000
+MAX_LINES: Final = 200_000
 #: A longer message is cut: the longest that engines print, their configuration, has some thousand characters.
 MAX_MESSAGE: Final = 50_000
 

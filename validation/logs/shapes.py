@@ -27,6 +27,7 @@ _NO_UNITS: Final[Mapping[str, str]] = MappingProxyType({})
 _PIECES: Final = 3
 _BETWEEN: Final = 6
 _MOST: Final = 2_000
+_LONGEST_START: Final = 60
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,23 @@ def scan(lines: Sequence[Line], shapes: Sequence[Shape]) -> Scan:
             found += hits
             if not hits:
                 cut.append((rows[0], line))
+        for start in _at_seam(lines, i, starts):
+            found += _wrapped(lines, i, by_start[start])
     return Scan(tuple(found), tuple(cut))
+
+
+def _at_seam(lines: Sequence[Line], i: int, starts: re.Pattern[str]) -> list[str]:
+    """The starts that the end of line i and the beginning of the next line make together."""
+    after = lines[i + 1] if i + 1 < len(lines) else None
+    if after is None or after.headed:
+        return []
+    head, tail = lines[i].text.rstrip()[-_LONGEST_START:], after.text.strip()[:_LONGEST_START]
+    found = []
+    for gap in ("", " "):
+        for match in starts.finditer(head + gap + tail):
+            if match.start() < len(head) and match.end() > len(head) + len(gap):
+                found.append(match[0])
+    return list(dict.fromkeys(found))
 
 
 def _words(match: re.Match[str]) -> dict[str, str]:

@@ -40,13 +40,17 @@ def read(lines: Sequence[Line]) -> Log:
     scans = [scan(run, SHAPES) for run in runs]
     with_pool = [i for i, each in enumerate(scans) if any(_binding(found) for found in each.found)]
     at = with_pool[-1] if with_pool else len(runs) - 1
-    words = words_of(runs[at])
-    release = release_of(runs[at], scans[at].found)
+    words, release = words_of(runs[at]), release_of(runs[at], scans[at].found)
+    warnings = []
+    if at and not words.settings and not words.other:  # a restart in one container says its settings once
+        words = words_of([line for run in runs[:at] for line in run])
+        release = release if release.version else release_of([line for run in runs[: at + 1] for line in run], scans[at].found)
+        warnings += ["the settings are those of an earlier start in the paste"] if words.settings or words.other else []
     figures = _figures(scans[at].found)
     settings, dropped = _settings(words, release, figures, runs[at])
     printed = _printed(figures)
     own = frozenset(printed)
-    warnings = [f"{name}: the log's value is none that vLLM {release.version or ''} has; it is left out" for name in dropped]
+    warnings += [f"{name}: the log's value is none that vLLM {release.version or ''} has; it is left out" for name in dropped]
     for shape, line in scans[at].cut:
         retyped = _RETYPED.search(line.text)
         why = "has a decimal comma, which vLLM does not print: type it as it was" if retyped else "is cut"

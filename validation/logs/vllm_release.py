@@ -6,6 +6,7 @@ there, the shapes of messages and the tags of processes bound it. The date of a 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -149,6 +150,7 @@ def _old_engine(lines: Sequence[Line]) -> bool:
     return False
 
 
+@functools.cache
 def _rows() -> list[tuple[str, list[set[int]]]]:
     rows = []
     for row in _LINES.strip().splitlines():
@@ -179,7 +181,7 @@ def _by_lines(lines: Sequence[Line], traces: Sequence[Line]) -> tuple[str, str] 
         file, _, at = (line.source or "").rpartition(":")
         for version, pair in _SECOND_RUNNER.items():
             wanted = dict(zip(_MESSAGES[2:4], pair, strict=True))
-            if file.endswith("model_runner.py") and any(m in line.text and at == str(n) for m, n in wanted.items()):
+            if file.rpartition("/")[2] == "model_runner.py" and any(m in line.text and at == str(n) for m, n in wanted.items()):
                 votes.setdefault(version, []).append(line.source or "")
     for line in traces:
         for at, function in _TRACE.findall(line.text):

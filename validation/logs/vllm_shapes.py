@@ -34,6 +34,8 @@ POOL: Final[tuple[Shape, ...]] = (
           "requests of that length at once", digits=2),
     shape("Available KV cache memory:", r"Available KV cache memory: {available_kv_bytes:X} ?GiB",
           "what this worker offers to the pool, before the least of all ranks is taken", "0.9.2 on", digits=2, since="0.9.2"),
+    shape("GiB for KV cache on node", r"(?:Explicitly|Auto) set \({available_kv_bytes:X}/{X}\) ?GiB for KV cache on node",
+          "the pool of the CPU backend", "0.22 on", digits=2, since="0.22.0"),
     shape("Overriding num_gpu_blocks=",
           r"num_gpu_blocks={num_gpu_blocks_profiled:N} with num_gpu_blocks_override={num_gpu_blocks_override:N}(?=\s|$)",
           "the blocks that replace those that memory gives"),

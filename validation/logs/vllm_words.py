@@ -32,6 +32,8 @@ _ALIASES: Final[Mapping[str, str]] = {
     "num_spec_tokens": "num_speculative_tokens",
 }  # fmt: skip
 _PREFIXED: Final = {"torch.bfloat16": "bfloat16", "torch.float16": "float16", "torch.float32": "float32"}
+#: A terminal breaks a configuration of some thousand characters into so many lines at most.
+_MOST_PIECES: Final = 100
 _K: Final = {"k": 1000, "K": 1024, "m": 10**6, "M": 1 << 20}
 
 
@@ -96,16 +98,26 @@ class Words:
 def words_of(lines: Sequence[Line]) -> Words:
     """Settings of one start. The engine's configuration wins over its arguments, and those over a command line."""
     found = Words()
-    config = [line.text[match.end() :] for line in lines if (match := _CONFIG.search(line.text))]
-    arguments = [line.text[match.end() :] for line in lines if (match := _ARGUMENTS.search(line.text))]
-    for text in (*config[-1:], *arguments[-1:]):
-        _read_object(text, found)
+    for pattern in (_CONFIG, _ARGUMENTS):
+        at = [(i, match.end()) for i, line in enumerate(lines) if (match := pattern.search(line.text))]
+        if at:
+            _read_object(_whole_object(lines, *at[-1]), found)
     for line, after in zip(lines, [*lines[1:], None], strict=True):
         if "-" in line.text and (not line.headed or "vllm serve" in line.text or "api_server" in line.text[:400]):
             # In a compose file a flag's value stands on the next line.
             more = after.text if after and not after.headed and not after.text.lstrip().startswith("--") else ""
             _read_flags(line.text.rstrip("\\ ") + (f" {more.strip()}" if len(more) < 100 else ""), found)
     return found
+
+
+def _whole_object(lines: Sequence[Line], i: int, start: int) -> str:
+    """The printed object that begins in line i, with the lines that a terminal broke it into."""
+    pieces = [lines[i].text[start:]]
+    for line in lines[i + 1 : i + 1 + _MOST_PIECES]:
+        if line.headed:
+            break
+        pieces.append(line.text)
+    return "".join(pieces)
 
 
 def _read_object(text: str, found: Words) -> None:
