@@ -67,6 +67,9 @@ def window_of(family: Family, words: Words) -> int | None:
     if family.schedule.get("switch") and not words.flag(family.schedule["switch"]):
         return None
     spec = family.window if isinstance(family.window, dict) else {"words": family.window}
+    own = spec.get("own")
+    if own and words.says(own) and words.get(own) is not None:
+        spec = {"words": [own]}
     value = pick(words, spec["words"])
     plus: int
     divide: int

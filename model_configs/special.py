@@ -40,17 +40,6 @@ def image_cross_layers(words: Words, layers: Layers) -> Layers:
     )
 
 
-def derived_head_dim_of_compass(words: Words, layers: Layers) -> Layers:
-    """Cohere Compass: heads are hidden / heads wide even where the file gives head_dim."""
-    if words.model_type != "cohere_compass_text":
-        return layers
-    width = words.number("hidden_size") // words.number("num_attention_heads")
-    return tuple(
-        replace(layer, caches=tuple(replace(c, k_dim=width, v_dim=width) for c in layer.caches if isinstance(c, Full)))
-        for layer in layers
-    )
-
-
 def openelm(words: Words, layers: Layers) -> Layers:
     """OpenELM: each layer has its own number of KV heads."""
     heads = [whole(count, "num_kv_heads", words.model_type) for count in words.numbers("num_kv_heads") or ()]
@@ -212,7 +201,7 @@ def xlstm(words: Words, layers: Layers) -> Layers:
 FINISH: dict[str, Callable[[Words, Layers], Layers]] = {
     f.__name__: f
     for f in (
-        image_cross_layers, derived_head_dim_of_compass, openelm, nemotron_nas, cross_layer_attention, dory, hrm_text,
+        image_cross_layers, openelm, nemotron_nas, cross_layer_attention, dory, hrm_text,
         inkling_loop, mistral_large4, per_layer_embeddings, deepseek_v4, xlnet, reformer, xlstm,
     )
 }  # fmt: skip
