@@ -30,7 +30,7 @@ class Count:
 def fixed(n: Numbers, width: int, height: int) -> Count:
     """The same tokens whatever the size."""
     marks = n.get("marks", 0)
-    return Count(n["tokens"], n["tokens"] - marks, f"{n['tokens']} an image")
+    return Count.of(n["tokens"], f"{n['tokens']} an image" + (f" + {marks} marks" if marks else ""), marks)
 
 
 def square(n: Numbers, width: int, height: int) -> Count:
