@@ -104,7 +104,7 @@ def _pool(
     given = {ours: int(log.printed[name].value) for name, ours in _GIVEN.items() if name in log.printed}
     if "weights" not in given and "model_load_bytes" in log.printed:
         given["weights"] = int(log.printed["model_load_bytes"].value)
-    if set(_GIVEN.values()) <= set(given):  # then it is the log's own equation, see vllm_memory.py
+    if set(_GIVEN.values()) <= set(given) or "peak_torch_bytes" in log.printed:  # then it is an equation of vllm_memory.py
         return
     if (stored and "weights" not in given) or any(size < 0 for size in given.values()) or not _share_known(settings):
         return

@@ -50,6 +50,9 @@ def explain_log(log: Log, model: Model | None, gpu: Gpu | None) -> Check:
         return check_of(lines, missing, tips, rules)
     source = pool_bytes(log.printed, ranks_of(log), log.other["available_printed_by"])
     found = fit(log, model, card, source)
+    if isinstance(found, PlannerError) and card is not None and isinstance(again := fit(log, model, None, source), Fit):
+        rules.append(f"{found.message}: the layout of an H100 is taken")
+        found, card = again, None
     if isinstance(found, PlannerError):
         rules.append(f"the planner cannot lay out {model.name} as the log says: {found.message}")
         lines += alone_lines(log)
@@ -69,7 +72,7 @@ def explain_log(log: Log, model: Model | None, gpu: Gpu | None) -> Check:
     if not lines:
         missing.append("a longer part of the log: nothing in it can be compared")
     tips += advice(log, model, found, card)
-    rules += [f"KV format {found.setup.stored_format}: {why}"] if (why := found.setup.resolved.why) else []
+    rules += [f"KV format: {why}"] if (why := found.setup.resolved.why) else []
     return check_of(lines, missing, tips, rules)
 
 

@@ -22,7 +22,9 @@ _PAIR: Final = re.compile(
     r"['\"]?(?<![\w.])([a-z][a-z_]{2,40})['\"]?\s?[=:]\s?('(?:[^'\\]|\\.){0,2000}'|\"(?:[^\"\\]|\\.){0,2000}\"|[\w.+-]{1,60})(?=([,)\]}\s]|$))"
 )
 _SPECULATIVE: Final = re.compile(r"speculative_config['\"]?\s?[=:]\s?'?(\{[^{}]{0,3000}\}?|SpeculativeConfig\([^()]{0,3000}\)?)")
-_FLAG: Final = re.compile(r"(?:^|\s|[\"'\[,])--?([a-z][a-z-]{1,40})(?:[= ]|[\"'],?\s{0,4}[\"']?)(\{.{0,400}?\}|[\w./:~-]{1,200})")
+_FLAG: Final = re.compile(
+    r"(?:^|\s|[\"'\[,])--?([a-z][a-z-]{1,40})(?:[= ][\"']?|[\"'],?\s{0,4}[\"']?)(\{.{0,400}?\}|[\w./:~-]{1,200})"
+)
 _SWITCH: Final = re.compile(r"(?:^|\s|[\"'\[,])--((?:no-)?[a-z][a-z-]{1,40})(?=$|\s|[\"',\]\\])")
 _SERVE: Final = re.compile(r"\bvllm serve (?!-)[\"']?([\w./:~-]{2,200})")
 #: Where a name in the text is another one in the settings.
