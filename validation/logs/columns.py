@@ -13,8 +13,9 @@ from typing import Final
 #: Widths of terminals; a message is longer than the narrowest and lines that are longer than the widest were not broken.
 _NARROWEST: Final = 60
 _WIDEST: Final = 400
-#: So many lines must be as long as the longest.
+#: So many lines must be as long as the longest, or such a part of them with blanks at the end.
 _LEAST: Final = 2
+_PADDED: Final = 0.8
 #: A line of pieces is not put together beyond this.
 _LONGEST: Final = 20_000
 #: How lines begin: a bracket, a date, a level, a field, a function's name, a container's.
@@ -29,7 +30,8 @@ def joined(text: str) -> Iterator[tuple[int, str]]:
     lines = [line.rstrip("\r") for line in text.split("\n")]
     lengths = Counter(len(line.rstrip()) for line in lines)
     width = max(lengths)
-    broken = _NARROWEST <= width <= _WIDEST and lengths[width] >= _LEAST
+    padded = sum(len(line) == width for line in lines) > len(lines) * _PADDED
+    broken = _NARROWEST <= width <= _WIDEST and (lengths[width] >= _LEAST or padded)
     at = 0
     while at < len(lines):
         number, line = at + 1, lines[at]

@@ -25,9 +25,10 @@ from validation.logs.tensorrt_llm_shapes import COMMON, COUNTS, SHAPES
 NAME: Final = "tensorrt-llm"
 signs: Final[tuple[re.Pattern[str], ...]] = (
     re.compile(
-        r"max tokens in paged KV cache|\[TensorRT-LLM\]|\[TRT-LLM\]|TensorRT-LLM version|KV cache primary pool|primary blocks=\d"
-        r"|trtllm-(?:serve|bench|llmapi)|in memory usage profiling|calculating max tokens in paged kv cache"
-        r"|max_tokens is set by kv_cache_config"
+        r"tokens in paged KV cache|tokens in paged kv cache|\[TensorRT-LLM\]|\[TRT-LLM\]|TensorRT-LLM version"
+        r"|KV cache primary pool|primary blocks=\d|trtllm-(?:serve|bench|llmapi)|in memory usage profiling|for k/v cache"
+        r"|Peak memory during memory usage profiling|max_tokens is set by kv_cache_config"
+        r"|Max KV cache (?:blocks|pages) per sequence"
     ),
 )
 _PROGRAM: Final = re.compile(r"(?:^|[\s/])(?:trtllm-serve|trtllm-bench|trtllm-llmapi-launch)(?= )")

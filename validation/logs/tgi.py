@@ -61,7 +61,7 @@ def _settings(lines: Sequence[Line]) -> tuple[dict[str, Any], str | None]:
     start = next((at for at, line in enumerate(lines) if re.search(r"\bArgs \{", line.text)), None)
     text = ""
     if start is not None:
-        text = " ".join(line.text.strip() for line in lines[start : start + 250])[:40_000]
+        text = " ".join(line.text.strip() for line in lines[start : start + 250] if "%" not in line.text)[:40_000]
         text = re.sub(r"Some\(\s{0,40}([^()]{1,400}?),?\s{0,40}\)", r"\1", text)
     given = {key: value_of(text, key) for key in (*_SETTINGS, "model_id")} if text else {}
     for command in commands(lines, _PROGRAM):
