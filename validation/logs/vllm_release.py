@@ -21,6 +21,7 @@ _NUMBER: Final = r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:[.+-]?[a-z]{1,8}[\w.+]{0,40
 _SAID: Final = re.compile(
     r"(?:LLM engine \(v|API server version:? v?|\bvllm[ =:]{1,3}v?|\bversion:? {1,3}v?)" + _NUMBER, re.IGNORECASE
 )
+_IMAGE: Final = re.compile(r"\bvllm-openai:v" + _NUMBER)
 _ENGINE: Final = re.compile(r"(V0|V1) LLM engine|LLM engine \(v0\.[0-5]\.")
 #: Line numbers by release of five messages: the tokens of the pool, the available memory, the model's load, the graphs' end, and
 #: the engine's configuration. A dash: another file, or no such message.
@@ -114,6 +115,9 @@ def release_of(lines: Sequence[Line], found: Iterable[Found]) -> Release:
     exact = _by_lines(printed, lines)
     if exact:
         return Release(exact[0], exact[1], old_engine=old)
+    for line in lines:
+        if image := _IMAGE.search(line.text):
+            return Release(image[1], "the name of its image", old_engine=old)
     bounds = [(each.shape.since, each.shape.until) for each in found]
     for line in lines:
         bounds += [(first, end) for tag, first, end in _TAGS if line.process and tag.match(line.process)]
