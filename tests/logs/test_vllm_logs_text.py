@@ -1,8 +1,8 @@
 """vLLM's start-up logs end to end: text in, figures, rules and verdict out.
 
 The rows of the truth set's vllm_logs.yaml are written as text in the shapes of their releases. Of its 184 rows 33 are of other
-software (forks, Ascend, TPU, other engines), 12 print too little, 8 do not close by their own arithmetic and 2 do not say enough of
-their model; of the 129 that are left all are reconciled but those of `DIFFER`.
+software (forks, Ascend, TPU, other engines), 12 print too little, 8 do not close by their own arithmetic and 2 do not say enough
+of their model; of the 129 that are left all are reconciled but those of `DIFFER`.
 """
 
 from __future__ import annotations
