@@ -16,6 +16,8 @@ import streamlit as st
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ui.api import ROUTES
+
 #: Everything comes from the server itself. Inline styles and blobs are Streamlit's own; Plotly draws into data: images.
 POLICY = (
     "default-src 'self'", "style-src 'self' 'unsafe-inline'", "img-src 'self' data: blob:", "font-src 'self' data:",
@@ -60,5 +62,6 @@ class Headers:
 
 app = st.App(
     str(Path(__file__).parent / "app.py"),
+    routes=ROUTES,
     middleware=[Middleware(Headers, added=headers(os.environ.get("KV_PLANNER_FRAME_ANCESTORS", "'self'")))],
 )

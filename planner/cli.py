@@ -103,6 +103,12 @@ def _tokens(model: Model, asked: int | None) -> int:
 
 
 def _kv(arguments: argparse.Namespace) -> int:
+    data = _kv_data(arguments)
+    print(json.dumps(data, indent=2) if arguments.json else report.kv_text(data))
+    return 1 if "gpu" in data and data["gpu"]["headroom_bytes"] < 0 else 0
+
+
+def _kv_data(arguments: argparse.Namespace) -> dict[str, Any]:
     device = gpu(arguments.gpu) if arguments.gpu else None
     name = arguments.engine or _implied_engine(arguments)
     plain_dtype = None if name or arguments.kv_cache_dtype == "auto" else storage_format(arguments.kv_cache_dtype).name
@@ -135,8 +141,7 @@ def _kv(arguments: argparse.Namespace) -> int:
         data["warnings"] += cli_media.told(media)
     if model.max_context and tokens > model.max_context:
         data["warnings"].append(f"{tokens:,} tokens are more than the model's limit of {model.max_context:,}")
-    print(json.dumps(data, indent=2) if arguments.json else report.kv_text(data))
-    return 1 if "gpu" in data and data["gpu"]["headroom_bytes"] < 0 else 0
+    return data
 
 
 def _implied_engine(arguments: argparse.Namespace) -> str | None:
@@ -152,6 +157,10 @@ def _implied_engine(arguments: argparse.Namespace) -> str | None:
 
 def _plan(arguments: argparse.Namespace) -> int:
     return cli_plan.run(arguments, _read, _media)
+
+
+def _plan_data(arguments: argparse.Namespace) -> dict[str, Any]:
+    return cli_plan.answer(arguments, _read, _media)
 
 
 def _disaggregate(arguments: argparse.Namespace) -> int:
@@ -245,6 +254,19 @@ COMMANDS = {
     "kv": _kv, "plan": _plan, "sweep": _sweep, "disaggregate": _disaggregate, "log": _log, "models": _models, "gpus": _gpus,
     "engines": _engines,
 }  # fmt: skip
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """The flags of one command, for whoever offers them elsewhere."""
+    commands = next(action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction))
+    found: argparse.ArgumentParser = commands.choices[command]
+    return found
+
+
+def answer(argv: Sequence[str]) -> dict[str, Any]:
+    """What `kv` or `plan` with these arguments prints as JSON. Errors: PlannerError."""
+    arguments = _parser().parse_args(argv)
+    return {"kv": _kv_data, "plan": _plan_data}[arguments.command](arguments)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

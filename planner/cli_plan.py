@@ -65,6 +65,13 @@ def add_parser(commands: Any, count: Count) -> None:
 
 def run(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Model], count: Counter) -> int:
     """Plans and prints. count: what images and audio become. Returns 0 where it fits, 1 where not. Errors: PlannerError."""
+    data = answer(arguments, read, count)
+    print(json.dumps(data, indent=2) if arguments.json else plan_text(data))
+    return 0 if data["verdict"] == "fits" else 1
+
+
+def answer(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Model], count: Counter) -> dict[str, Any]:
+    """The plan as data, see `plan_report.plan_data`. Errors: PlannerError."""
     settings, work, given = _settings(arguments), _workload(arguments), _given(arguments.given or [])
     seen = asked(arguments)
     model = read(arguments)
@@ -96,8 +103,7 @@ def run(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Mode
     if media:
         data["media"] = media_data(media)
         data["notes"] += told(media)
-    print(json.dumps(data, indent=2) if arguments.json else plan_text(data))
-    return 0 if found.fits else 1
+    return data
 
 
 def _settings(arguments: argparse.Namespace) -> EngineSettings:
