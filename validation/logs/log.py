@@ -64,8 +64,8 @@ class Log:
 class CheckLine:
     """One figure beside ours. rule: the engine's rule in words with its numbers; where they differ, what differs.
 
-    shown: the printed figure as the log has it. estimated: ours is an estimate, and agrees says whether the printed figure lies in
-    its range, as nine of ten public runs do; the verdict is left to the exact figures where there are any.
+    shown: the printed figure as the log has it. estimated: ours is an estimate, and agrees says whether the printed figure lies
+    in its range, as nine of ten public runs do; the verdict is left to the exact figures where there are any.
     """
 
     name: str

@@ -30,6 +30,7 @@ _FLAGS = {
     "max_num_batched_tokens": "--set max_num_batched_tokens=N: the tokens of a batch, which windows keep on top",
     "enable_prefix_caching": "--set enable_prefix_caching=true|false: it keeps more states",
     "block_size": "--set block_size=N: the tokens of a block",
+    "decode_context_parallel_size": "--set decode_context_parallel_size=N: the ranks that share the positions",
     "pipeline_parallel_size": "--set pipeline_parallel_size=N: the stages that layers are split into",
 }  # fmt: skip
 

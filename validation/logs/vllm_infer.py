@@ -18,7 +18,7 @@ from planner.engines.vllm import DEFAULT_GPU, Settings
 from planner.engines.vllm_setup import Setup, prepare
 from planner.errors import PlannerError
 from planner.hardware import gpu as find_gpu
-from planner.layers import Chunked, Cross, Sliding, State
+from planner.layers import Chunked, Cross, Latent, Sliding, State
 from planner.model import Model
 from validation.logs.log import CheckLine, Log
 from validation.logs.models import candidates
@@ -33,7 +33,7 @@ _BATCHES: Final = (2048, 4096, 8192, 16384, 32768, 65536, 1024, 512, 131072, 256
 #: Cards whose kernels, block sizes or default batches differ.
 _CARDS: Final = ("a100-80gb", "l40s", "b200", "rtx-5090", "h200", "t4")
 #: What is tried alone, and what three at once are tried of.
-_ALONE: Final = ("gpu", "block_size", "pipeline_parallel_size")
+_ALONE: Final = ("gpu", "block_size", "pipeline_parallel_size", "decode_context_parallel_size")
 _OFTEN: Final = ("version", "tensor_parallel_size", "kv_cache_dtype", "speculative_config")
 
 
@@ -144,6 +144,8 @@ def _axes(log: Log, model: Model, card: Card | None) -> dict[str, tuple[Any, ...
         axes["max_num_batched_tokens"] = _BATCHES
     if states and "enable_prefix_caching" not in known:
         axes["enable_prefix_caching"] = (True, False)
+    if "decode_context_parallel_size" not in known and any(isinstance(cache, Latent) for cache in caches):
+        axes["decode_context_parallel_size"] = (2, 4, 8, 16)
     if card is None or not card.sure:
         axes["gpu"] = _CARDS
     if "block_size" not in known:
