@@ -13,7 +13,7 @@ $(APP)/.ready: requirements-app.txt
 	touch $@
 
 # torch first and pinned: an unpinned resolution may pull another build.
-$(DEV)/.ready: requirements.txt requirements-app.txt requirements-validation.txt requirements-dev.txt
+$(DEV)/.ready: requirements.txt requirements-app.txt requirements-validation.txt requirements-mcp.txt requirements-dev.txt
 	$(PYTHON) -m venv $(DEV)
 	$(DEV)/bin/python -m pip install --quiet --upgrade pip
 	$(DEV)/bin/python -m pip install --quiet -r requirements-validation.txt

@@ -17,7 +17,7 @@ from ui import inputs, messages
 from ui.engine_fields import LABELS
 from ui.i18n import t
 from validation import logs
-from validation.logs import Check, Log
+from validation.logs import Check, CheckLine, Log
 
 MAX_UPLOAD_MB = 4
 #: A start as vLLM 0.19.0 prints it, with the figures of a run on an H100 that llm-d published.
@@ -72,7 +72,8 @@ def headline(log: Log, check: Check) -> None:
         "explain.found", engine=LABELS.get(log.engine, log.engine), version=log.version or t("explain.unknown_version"),
         model=log.model or t("explain.unknown_model"), gpu=log.gpu or t("explain.unknown_gpu"),
     )))  # fmt: skip
-    count, differ = len(check.lines), sum(not line.agrees for line in check.lines)
+    exact = [line for line in check.lines if not line.estimated]
+    count, differ = len(exact), sum(not line.agrees for line in exact)
     if not count:
         st.info(t("explain.nothing"), icon=":material/help:")
     elif differ:
@@ -94,6 +95,13 @@ def named(name: str) -> str:
     return re.sub(r"_bytes$", "", name).replace("_", " ")
 
 
+def _verdict(line: CheckLine) -> str:
+    """Whether a line agrees; an estimate only says whether the print lies in its range."""
+    if line.estimated:
+        return t("explain.within") if line.agrees else t("explain.outside")
+    return t("explain.yes") if line.agrees else f"**{t('explain.no')}**"
+
+
 def table(check: Check) -> None:
     st.header(t("explain.table.title"), anchor=False)
     rows = [
@@ -101,7 +109,7 @@ def table(check: Check) -> None:
             t("explain.column.figure"): messages.plain(named(line.name)),
             t("explain.column.printed"): messages.plain(line.shown or written(line.name, line.printed)),
             t("explain.column.ours"): written(line.name, line.ours),
-            t("explain.column.agrees"): t("explain.yes") if line.agrees else f"**{t('explain.no')}**",
+            t("explain.column.agrees"): _verdict(line),
             t("explain.column.rule"): messages.plain(line.rule),
         }
         for line in check.lines
