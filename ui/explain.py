@@ -72,7 +72,7 @@ def headline(log: Log, check: Check) -> None:
         "explain.found", engine=LABELS.get(log.engine, log.engine), version=log.version or t("explain.unknown_version"),
         model=log.model or t("explain.unknown_model"), gpu=log.gpu or t("explain.unknown_gpu"),
     )))  # fmt: skip
-    exact = [line for line in check.lines if not line.estimated]
+    exact = [line for line in check.lines if not line.estimated] or check.lines
     count, differ = len(exact), sum(not line.agrees for line in exact)
     if not count:
         st.info(t("explain.nothing"), icon=":material/help:")
