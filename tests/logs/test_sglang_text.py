@@ -151,6 +151,36 @@ def test_a_start_that_is_refused() -> None:
     assert "above 0.794" in said(found)
 
 
+def test_the_last_of_several_starts() -> None:
+    """The fraction was raised between two starts: 200,000 tokens, then 240,000 of 32,768 B of keys, 7.32 GiB."""
+    first = RANKS.format(rank=0, free="23.40", end="11.20")
+    second = first.replace("200000", "240000").replace("6.10", "7.32")
+    log, found = check(first + second, model="catalogue:meta-llama/Llama-3.1-8B")
+    assert log.figures["kv_tokens"] == 240_000
+    assert "swa_tokens" not in log.figures
+    assert found.agrees
+    assert any("2 starts" in text for text in log.warnings)
+
+
+def test_the_other_ranks_are_not_in_the_paste() -> None:
+    """One rank's lines without the arguments: 200,001 x 32,768 B are the keys of two ranks that share 8 heads."""
+    line = "[2026-05-01 10:00:10] KV Cache is allocated. #tokens: 200000, K size: 6.10 GB, V size: 6.10 GB\n"
+    _, found = check(line, model="catalogue:meta-llama/Llama-3.1-8B")
+    assert found.agrees
+    assert "inferred: kv_cache_dtype fp8_e4m3, or tensor_parallel_size 2" in said(found)
+
+
+def test_what_differs_is_named() -> None:
+    """The arguments say one rank; the sizes are those of half the heads."""
+    text = (
+        "[2026-05-01 10:00:00] server_args=ServerArgs(model_path='/m', tp_size=1, kv_cache_dtype='auto')\n"
+        "[2026-05-01 10:00:10] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 200000, K size: 6.10 GB, V size: 6.10 GB\n"
+    )
+    _, found = check(text, model="catalogue:meta-llama/Llama-3.1-8B")
+    assert not found.agrees
+    assert "differs" in said(found)
+
+
 def test_an_identical_line_is_not_doubled() -> None:
     """A second start in the same paste, or another rank without its tag."""
     line = "[2026-05-01 10:00:10] KV Cache is allocated. #tokens: 200000, K size: 12.21 GB, V size: 12.21 GB\n"

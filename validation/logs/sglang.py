@@ -6,6 +6,7 @@ Other files: `sglang_shapes` (lines), `sglang_pools` (which pool a line is of), 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -48,6 +49,8 @@ _MODEL: Final = ("model_path", "served_model_name", "model")
 
 def read(lines: Sequence[Line]) -> Log:
     """What the log tells. Figures that bind are the least rank's; settings those of ServerArgs, else of the command."""
+    starts = _starts(lines)
+    lines = starts[-1]
     scanned = scan(lines, SHAPES)
     pools = pools_of(scanned.found)
     given, name = _given(lines)
@@ -60,7 +63,8 @@ def read(lines: Sequence[Line]) -> Log:
     words = {key: one.words[key] for one in scanned.found for key in ("architecture", "least", "suggested") if key in one.words}
     hybrid = any("hybrid linear attention" in line.text or "Mamba" in line.text for line in lines)
     return Log(
-        NAME, version, name, settings, _binding(every), every, None, _gpus(settings, pools), _warnings(scanned.cut, pools),
+        NAME, version, name, settings, _binding(every), every, None, _gpus(settings, pools),
+        _warnings(scanned.cut, pools, len(starts)),
         {"pools": tuple(pools), "bracket": bracket, "hybrid": hybrid, "told": bool(given),
          "refused": any("refused" in one.words or "least" in one.words for one in scanned.found), **words},
     )  # fmt: skip
@@ -146,7 +150,25 @@ def _binding(every: Sequence[Figure]) -> dict[str, Figure]:
     return {name: min(found.values(), key=lambda figure: figure.value) for name, found in ranks.items()}
 
 
-def _warnings(cut: Sequence[tuple[Any, Line]], pools: Sequence[Pools]) -> tuple[str, ...]:
-    said = [f"line {line.number} is cut: {line.text.strip()[:80]}" for row, line in cut if row.starts not in COMMON]
+def _starts(lines: Sequence[Line]) -> list[Sequence[Line]]:
+    """The starts of a paste: a new one begins with its arguments where a rank allocates that has done so before."""
+    marks = [at for at, line in enumerate(lines) if "server_args=" in line.text]
+    starts: list[Sequence[Line]] = []
+    allocated: set[str | None] = set()
+    for begin, end in itertools.pairwise([0, *marks[1:], len(lines)]):
+        part = lines[begin:end]
+        ranks = {line.rank for line in part if "is allocated" in line.text}
+        if starts and not ranks & allocated:
+            starts[-1] = [*starts[-1], *part]
+            allocated |= ranks
+        else:
+            starts.append(part)
+            allocated = ranks
+    return starts
+
+
+def _warnings(cut: Sequence[tuple[Any, Line]], pools: Sequence[Pools], starts: int) -> tuple[str, ...]:
+    said = [f"{starts} starts stand in this paste; the last is read"] if starts > 1 else []
+    said += [f"line {line.number} is cut: {line.text.strip()[:80]}" for row, line in cut if row.starts not in COMMON]
     said += [text for rank in pools for text in rank.warnings]
     return tuple(dict.fromkeys(said))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from planner.errors import PlannerError
@@ -25,6 +25,8 @@ COMPARED: Final[Mapping[str, str]] = {
 _DTYPES: Final = {"float8_e4m3fn": "fp8_e4m3", "float8_e4m3fnuz": "fp8_e4m3", "float8_e5m2": "fp8_e5m2", "uint8": None,
                   "bfloat16": "bfloat16", "float16": "float16", "float32": "float32", "float4_e2m1fn_x2": "fp4_e2m1"}  # fmt: skip
 _MOST: Final = 3
+#: Tensor-parallel sizes that are tried where the paste has one rank's lines alone.
+_RANKS: Final = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,10 @@ def explain_log(log: Log, model: Model | None, gpu: Gpu | None) -> Check:
     missing: list[str] = []
     if rank is None:
         return check_of(lines, () if lines or rules else ("the part of the log where the pools are allocated",), (), rules)
-    result = _best(model, log, rank, gpu) if model is not None else None
+    result = None
+    if model is not None and (best := _best(model, log, rank, gpu)) is not None:
+        result, log, notes = best
+        rules += notes
     if result is None and model is None:
         fitting = _of_catalogue(log, rank)
         if fitting:
@@ -79,16 +84,16 @@ def explain_log(log: Log, model: Model | None, gpu: Gpu | None) -> Check:
 
 
 def _binding(ranks: Sequence[Pools]) -> Pools | None:
-    """The rank with least free memory after loading, else the first with pools."""
+    """The rank with the largest pools (a pipeline's fullest stage), of equal ones that with least free memory."""
     held = [rank for rank in ranks if rank.pools] or list(ranks)
     if not held:
         return None
 
-    def free(rank: Pools) -> float:
+    def order(rank: Pools) -> tuple[int, float]:
         figure = rank.number("avail_after_load_bytes") or rank.number("avail_after_pool_bytes")
-        return float(figure.value) if figure else float("inf")
+        return -sum(pool.bytes for pool in rank.pools), float(figure.value) if figure else float("inf")
 
-    return min(held, key=free)
+    return min(held, key=order)
 
 
 def _missing(log: Log, rank: Pools) -> Iterator[str]:
@@ -100,13 +105,52 @@ def _missing(log: Log, rank: Pools) -> Iterator[str]:
         yield "--set mem_fraction_static=..: the share that weights and pools have together (server_args of the log)"
 
 
-def _best(model: Model, log: Log, rank: Pools, gpu: Gpu | None) -> Result | None:
-    results = [one for version in versions(log.other["bracket"], log.version) if (one := _compared(model, log, rank, version))]
+def _best(model: Model, log: Log, rank: Pools, gpu: Gpu | None) -> tuple[Result, Log, list[str]] | None:
+    """The version that most figures agree with, and the log with what had to be inferred or differs for all of them to agree."""
+    plain = _scored(model, log, rank, gpu)
+    if plain is None or plain[0] == 0:
+        return (plain[1], log, []) if plain else None
+    fitting = []
+    for guess in _guesses(log, rank):
+        other = replace(log, settings={**log.settings, **guess})
+        found = _scored(model, other, rank, gpu)
+        if found is not None and found[0] == 0 and found[1].agreeing:
+            fitting.append((", ".join(f"{name} {value}" for name, value in guess.items()), found[1], other))
+        if len(fitting) == _MOST:
+            break
+    if not fitting:
+        return plain[1], log, []
+    said = ", or ".join(text for text, _, _ in fitting)
+    if log.other.get("told") and not _uint8(rank):
+        return plain[1], log, [f"differs: the printed sizes are those of {said}, which the log's arguments do not say"]
+    return fitting[0][1], fitting[0][2], [f"inferred: {said}, which the log does not print; with it every size agrees"]
+
+
+def _scored(model: Model, log: Log, rank: Pools, gpu: Gpu | None) -> tuple[int, Result] | None:
+    """The best version's result; the score is minus the number of figures that differ."""
     scored = []
-    for one in results:
-        budget = list(memory.budget_lines(model, log, one.version, gpu, rank))
-        scored.append((one.agreeing - len(one.lines) + sum(line.agrees for line in budget) - len(budget), one))
-    return max(scored, key=lambda pair: pair[0])[1] if scored else None
+    for version in versions(log.other["bracket"], log.version):
+        one = _compared(model, log, rank, version)
+        if one is not None:
+            budget = list(memory.budget_lines(model, log, version, gpu, rank))
+            scored.append((one.agreeing - len(one.lines) + sum(line.agrees for line in budget) - len(budget), one))
+    return max(scored, key=lambda pair: pair[0]) if scored else None
+
+
+def _guesses(log: Log, rank: Pools) -> Iterator[dict[str, Any]]:
+    """What a paste often leaves out: the ranks, how the cache is stored, the page."""
+    printed = any(_DTYPES.get(pool.dtype or "") for pool in rank.pools)
+    stored = ["fp8_e4m3", "nvfp4", "fp4_e2m1"] if _uint8(rank) else [] if printed else ["fp8_e4m3"]
+    ranks = [count for count in _RANKS if count != log.settings.get("tensor_parallel_size", 1)]
+    yield from ({"kv_cache_dtype": kind} for kind in stored)
+    yield from ({"tensor_parallel_size": count} for count in ranks)
+    yield {"page_size": 64}
+    yield from ({"tensor_parallel_size": count, "kv_cache_dtype": kind} for count in ranks for kind in stored)
+
+
+def _uint8(rank: Pools) -> bool:
+    """Whether the printed dtype is bytes that hold something narrower, or fp8 with its scales."""
+    return any(pool.dtype == "uint8" for pool in rank.pools)
 
 
 def _of_catalogue(log: Log, rank: Pools) -> list[Result]:
