@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,14 +89,14 @@ class Workload:
         """Whether to plan for 95% of the moments instead of the worst one."""
         return self.varies if self.occupancy is None else self.occupancy == "typical"
 
-    @property
+    @functools.cached_property
     def varies(self) -> bool:
         """Whether requests differ in length."""
         if self.samples:
             return len(set(self.samples)) > 1
         return any(isinstance(v, Lengths) and not v.fixed for v in (self.prompt_tokens, self.output_tokens))
 
-    @property
+    @functools.cached_property
     def largest_prompt(self) -> int | None:
         """The longest prompt with its images; None where the distribution has no end."""
         if self.samples:
@@ -103,7 +104,7 @@ class Workload:
         longest = _longest(self.prompt_tokens)
         return None if longest is None else longest + self.image_tokens
 
-    @property
+    @functools.cached_property
     def smallest_prompt(self) -> int | None:
         """The shortest prompt with its images, the most that all can have in common; None where no length was said."""
         if self.prompt_tokens is None and not self.samples:
@@ -113,7 +114,7 @@ class Workload:
         shortest = self.prompt_tokens.quantile(0.0) if isinstance(self.prompt_tokens, Lengths) else self.prompt_tokens
         return (shortest or 0) + self.image_tokens
 
-    @property
+    @functools.cached_property
     def longest(self) -> int | None:
         """Positions of the longest request, prompt + output + draft; None where a distribution has no end."""
         extra = self.image_tokens + self.speculative_tokens
@@ -169,12 +170,12 @@ class Workload:
     @property
     def mean_tokens(self) -> float:
         """Average positions of a request at its end."""
-        return sum(self._means()[:2]) + self.speculative_tokens
+        return sum(self._means[:2]) + self.speculative_tokens
 
     @property
     def mean_output(self) -> float:
         """Average tokens of an answer, at least the one that a prompt without an answer runs for."""
-        return self._means()[1]
+        return self._means[1]
 
     @property
     def mean_occupancy(self) -> float:
@@ -185,9 +186,10 @@ class Workload:
 
         Source: generation writes the last token's keys and values never, every other one once (transformers, measured).
         """
-        _, steps, products, squares = self._means()
+        _, steps, products, squares = self._means
         return (products + (squares - steps) / 2) / max(steps, 1.0) + self.speculative_tokens
 
+    @functools.cached_property
     def _means(self) -> tuple[float, float, float, float]:
         """E[p], E[o], E[o x p], E[o x o]; a request without output runs for the one step of its prompt."""
         if self.samples:
