@@ -364,3 +364,14 @@ def test_json_is_not_needed_to_read_a_figure_back() -> None:
     assert MISTRAL_2025_01.splitlines()[figure.line - 1].endswith("V (f16): 2048.00 MiB")
     assert figure.text == "4096.00"
     assert json.loads(json.dumps(log.figures))["kv_bytes"] == figure.value
+
+
+def test_a_context_that_only_the_table_tells() -> None:
+    """Two cards with 18 and 14 of 32 layers at 40,960 tokens: 160 MiB a layer, 2,880 and 2,240 MiB of 5,120."""
+    row = "I common_memory_breakdown_print: |   - CUDA{} (RTX 3090)   | 24123 = 19000 + ({} =  2000 +    {} +     100) +     {} |\n"
+    _, found = check(LLAMA_31_8B + row.format(0, 4980, 2880, 143) + row.format(1, 4340, 2240, 783))
+    context = next(line for line in found.lines if line.name.startswith("context_bytes"))
+    assert context.agrees
+    assert context.ours == 5120 * MIB
+    assert "40,960 tokens in f16" in said(found)
+    assert "2 cards with whole layers" in said(found)

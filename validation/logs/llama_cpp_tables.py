@@ -10,13 +10,15 @@ from planner.engines import llama_cpp
 from planner.errors import PlannerError
 from planner.layers import Full
 from planner.model import Model
-from planner.units import MIB
+from planner.units import MIB, round_up
 from validation.logs.llama_cpp_read import Table
 from validation.logs.log import CheckLine, Figure
 from validation.logs.models import described
 
 #: States that are kept for speculative decoding, at most.
 _COPIES = 9
+#: Contexts between which memory grows by the token, longer than any window.
+_LENGTHS = (65_536, 131_072)
 #: Draft layers are looked for up to this many.
 _DRAFTS = 4
 
@@ -57,7 +59,13 @@ def explain_tables(
     for number, table in enumerate(tables, 1):
         lines += _self(table, number if len(tables) > 1 else None)
     own = [found for model in models if (found := memory(model, settings))]
-    fitting = _fitting(tables, own) or ([] if own else _fitting(tables, _catalogue(settings)))
+    fitting, asked = _fitting(tables, own), settings.get("n_ctx")
+    if not fitting and own and (solved := _solved(tables, own[0].model, settings)):
+        asked = True
+        found, said = solved
+        fitting = _fitting(tables, [found])
+        rules.append(said)
+    fitting = fitting or ([] if own else _fitting(tables, _catalogue(settings)))
     if not fitting:
         if not own:
             missing.append("--model: the log does not print the dimensions that the context column follows from")
@@ -65,7 +73,7 @@ def explain_tables(
             lines += [_wrong(table, number, one) for one in own[:1] if table.total("context_bytes")]
         return lines, rules, missing
     first, copies = fitting[0]
-    if not settings.get("n_ctx"):
+    if not asked:
         rules.append(f"-c is not given: the context is the trained one, {first.n_ctx:,} tokens, until --fit lowers it")
     if not own:
         names = ", ".join(dict.fromkeys(one.model.name for one, _ in fitting[:4]))
@@ -116,6 +124,41 @@ def _fitting(tables: Sequence[Table], own: Sequence[Memory]) -> list[tuple[Memor
         if copies:
             found.append((one, copies))
     return found
+
+
+def _solved(tables: Sequence[Table], model: Model, settings: Mapping[str, Any]) -> tuple[Memory, str] | None:
+    """The context and the types that give the largest table's context column: whole multiples of 256 tokens, and on each of
+    several cards whole layers, so that two figures say the same.
+    """
+    largest = max(tables, key=lambda table: table.total("context_bytes"))
+    shares = [int(row["context_bytes"].text) for row in largest.devices.values() if int(row["context_bytes"].text) > 0]
+    given = settings.get("cache_type_k")
+    for kind in [given] if given else ["f16", "q8_0", "q4_0"]:
+        types = {"cache_type_k": kind, "cache_type_v": settings.get("cache_type_v", kind)}
+        short, long = (memory(model, {**settings, **types, "n_ctx": n}) for n in _LENGTHS)
+        if short is None or long is None or long.kv <= short.kv:
+            continue
+        slope = (long.kv - short.kv) / (_LENGTHS[1] - _LENGTHS[0])
+        rest = short.kv - slope * _LENGTHS[0] + short.state
+        low, high = ((largest.total("context_bytes") + more) * MIB - rest for more in (0, len(shares)))
+        counts = range(round_up(max(256, int(low / slope)), 256), int(high / slope) + 1, 256)
+        found = memory(model, {**settings, **types, "n_ctx": counts[0]}) if len(counts) == 1 else None
+        if found is not None and _whole_layers(shares, found):
+            where = f", {len(shares)} cards with whole layers" if len(shares) > 1 else ""
+            return found, f"inferred: a context of {counts[0]:,} tokens in {kind}, which alone gives the context column{where}"
+    return None
+
+
+def _whole_layers(shares: Sequence[int], found: Memory) -> bool:
+    """Whether each card's part, cut to whole MiB, is whole layers; not known of a model whose layers are not all alike."""
+    layers = [layer for layer in found.model.layers_for("llama.cpp") if layer.caches]
+    if len(shares) < 2 or len({layer.caches for layer in layers}) != 1:
+        return True
+    each = found.kv / len(layers)
+    counts = [round((share + 0.5) * MIB / each) for share in shares]
+    return sum(counts) == len(layers) and all(
+        share * MIB <= count * each < (share + 1) * MIB for share, count in zip(shares, counts, strict=True)
+    )
 
 
 def _is(table: Table, size: int) -> bool:
