@@ -15,6 +15,8 @@ from ui.capacity_inputs import Asked
 from ui.i18n import t
 
 SPLITS, KV, GPUS, FEWEST = VIEWS = ("splits", "kv", "gpus", "fewest")
+#: GPUs whose splits are planned without being asked for.
+_FEW = 16
 _RANKS = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "num_shard")
 
 
@@ -23,12 +25,13 @@ def show(plan: Plan, asked: Asked) -> None:
     """One table at a time, and a button for each of its ways that the inputs can say."""
     st.header(t("capacity.others.title"), anchor=False)
     views = VIEWS if plan.gpus > 1 and not asked.node.mixed else VIEWS[1:]
+    first = views[0] if plan.gpus <= _FEW else KV
     view = st.segmented_control(
-        t("capacity.others.view"), views, default=views[0], key="compare", required=True, label_visibility="collapsed",
+        t("capacity.others.view"), views, default=first, key="compare", required=True, label_visibility="collapsed",
         format_func=lambda code: t(f"capacity.others.{code}"),
     )  # fmt: skip
     with messages.guarded():
-        _view(view if view in views else views[0], plan, asked)
+        _view(view if view in views else first, plan, asked)
 
 
 def _view(view: str, plan: Plan, asked: Asked) -> None:
