@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked
 
 from planner.errors import InputError
 from validation.compare_parts import (
+    STRICT,
     Check,
     DeviceFacts,
     Fit,
     Frontier,
+    Many,
     ModelFacts,
     Point,
     RunFacts,
@@ -33,11 +35,8 @@ MAX_REPORT_BYTES = 4 * 1024 * 1024
 #: Tolerances by check, as shares of the predicted figure; zero is exact. They stand in every report.
 TOLERANCES = {"tensor bytes": 0.0, "storage bytes": 0.0, "allocated bytes": 0.01, "peak bytes": 0.05, "frontier": 0.10}
 
-Item = TypeVar("Item")
-Many = Annotated[tuple[Item, ...], Field(max_length=2000)]
 
-
-@dataclass(frozen=True)
+@checked(frozen=True, config=STRICT)
 class Report:
     """One validation run. Byte figures are whole numbers; a figure that was not measured is null.
 
@@ -151,7 +150,7 @@ def _line(xs: list[int], ys: list[int]) -> tuple[float, float]:
     return slope, (sum(ys) - slope * sum(xs)) / n
 
 
-_REPORT: TypeAdapter[Report] = TypeAdapter(Annotated[Report, Field()], config=None)
+_REPORT: TypeAdapter[Report] = TypeAdapter(Report)
 
 
 def to_json(report: Report) -> str:

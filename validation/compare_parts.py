@@ -13,7 +13,7 @@ Number = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=2000)]
 Item = TypeVar("Item")
 Many = Annotated[tuple[Item, ...], Field(max_length=2000)]
-_STRICT = ConfigDict(extra="forbid")
+STRICT = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Fit:
     measured_intercept: float
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class ModelFacts:
     """What was built. layers: how many; full_layers: of the whole model. commit: of its config, where it is known."""
 
@@ -71,7 +71,7 @@ class ModelFacts:
     predicted_parameter_bytes: Count | None
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class RunFacts:
     """How it generated: cache_implementation and its config, dtype, weights (random, hub or folder), attention kernel."""
 
@@ -82,7 +82,7 @@ class RunFacts:
     attention: Text
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class DeviceFacts:
     """Where it ran. memory_bytes: of the device, or of the machine on the CPU. allocator: settings of PyTorch's."""
 
@@ -94,7 +94,7 @@ class DeviceFacts:
     allocator: Text
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class Predicted:
     """The planner's figures at a point, in bytes.
 
@@ -117,7 +117,7 @@ class Predicted:
     whole_bytes: Count
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class Measured:
     """What was found at a point, in bytes; allocated, requested and peaks are above `before_bytes`.
 
@@ -136,7 +136,7 @@ class Measured:
     resident_bytes: Count | None
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class LayerRun:
     """`count` equal neighbouring layers from `first` on; bytes are those of one of them."""
 
@@ -150,7 +150,7 @@ class LayerRun:
     measured_storage_bytes: Count
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class Point:
     """One generation. tokens: positions held by each request at the end; positions: what the cache itself says.
 
@@ -180,7 +180,7 @@ class Point:
         return None
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class Attempt:
     """One try on the way to the frontier. peak_bytes: above what was there before, where it ran."""
 
@@ -191,7 +191,7 @@ class Attempt:
     error: Text | None
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class Frontier:
     """The largest number of tokens (or requests) that generated within a limit, beside the planner's.
 
@@ -222,7 +222,7 @@ class Frontier:
         return f"frontier: predicted {self.predicted:,} {word}, measured {self.measured:,}{recovered}"
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class SpeedPoint:
     """The same greedy generation with and without a cache, in seconds. Without one it may not have been tried (null).
 
@@ -243,7 +243,7 @@ class SpeedPoint:
         return None if self.uncached_s is None or not self.cached_s else self.uncached_s / self.cached_s
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class Timing:
     """Seconds at a length: to the first token of a prompt, or of one more token on a cached length."""
 
@@ -251,7 +251,7 @@ class Timing:
     seconds: Number
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class QuantizedBytes:
     """A quantized cache of real generation beside the full one."""
 
@@ -263,7 +263,7 @@ class QuantizedBytes:
     full_bytes: Count
 
 
-@checked(frozen=True, config=_STRICT)
+@checked(frozen=True, config=STRICT)
 class Speed:
     """What the cache buys on this machine: curves, not a slogan."""
 

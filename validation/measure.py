@@ -125,12 +125,16 @@ def _attention(built: Built) -> str:
 
 
 def _warm_up(built: Built, found: Subject, new: int, encoder: int) -> None:
-    """A first short generation takes what stays for ever, such as the workspaces of matrix kernels."""
+    """A first short generation takes what stays for ever, such as the workspaces of matrix kernels.
+
+    A class that cannot generate here at all says so in many ways; EngineRefusal carries its words.
+    """
     try:
         generate(built, found.settings, 1, new + 1 + extra_positions(built), new, encoder, depth=len(found.model.layers))
-    except (ValueError, NotImplementedError) as error:
+    except (ValueError, NotImplementedError, LookupError, TypeError, AttributeError, RuntimeError, AssertionError) as error:
+        text = f"{type(error).__name__}: {error}".splitlines()[0][:300]
         raise EngineRefusal(
-            f"transformers does not run a {found.settings.cache_implementation} cache here: {str(error).splitlines()[0]}",
+            f"transformers does not generate with a {found.settings.cache_implementation} cache of {found.model.name} here ({text})",
             engine="transformers",
         ) from None
 
@@ -165,6 +169,11 @@ def measure_point(built: Built, found: Subject, case: Case) -> Point:
     """Generates at one point, and sets what was found beside what was predicted."""
     predicted = predict(found.model, found.settings, case, found.whole)
     prompt = case.prompt - extra_positions(built)
+    if prompt < 1:
+        raise InputError(
+            f"grid: {case.tokens} tokens leave no prompt; {found.model.name} keeps {extra_positions(built)} positions of its own",
+            field="grid",
+        )
     done = generate(built, found.settings, case.batch, prompt, case.new, case.encoder, case.chunk, len(found.model.layers))
     cache = transformers.cache_bytes(found.model, found.settings, case.tokens, case.batch, case.encoder, case.prompt)
     point = Point(

@@ -98,10 +98,9 @@ def _layers(cache: Any, depth: int) -> list[Any]:
 
 
 def _weight(holders: list[Any]) -> Weight:
-    kind = next((type(holder).__name__ for holder in holders if not isinstance(holder, list)), "list")
-    found = Weight(kind)
+    found = Weight(_kind(holders))
     views: dict[int, dict[tuple[Any, ...], int]] = {}
-    for name, tensor in _tensors(holders, "", _DEEPEST, set()):
+    for name, tensor in _tensors(holders[0] if len(holders) == 1 else holders, "", _DEEPEST, set()):
         storage = tensor.untyped_storage()
         key, size = storage.data_ptr() or id(tensor), storage.nbytes()
         if tensor.dim() == 0 and not tensor.is_floating_point():
@@ -114,6 +113,13 @@ def _weight(holders: list[Any]) -> Weight:
             found.storages[key] = size
     found.bytes = sum(min(sum(seen.values()), found.storages[key]) for key, seen in views.items())
     return found
+
+
+def _kind(holder: Any) -> str:
+    """The class that holds the tensors: the first that is no plain list."""
+    while isinstance(holder, list | tuple) and holder and not isinstance(holder[0], torch.Tensor):
+        holder = next((entry for entry in holder if not isinstance(entry, list | tuple)), holder[0])
+    return type(holder).__name__
 
 
 def _tensors(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -233,6 +233,7 @@ def _serve() -> None:
     request, case = Request(**_tuples(order["request"])), Case(**order["case"])
     if request.threads:
         torch.set_num_threads(request.threads)
+    torch.backends.mkldnn.enabled = False  # its kernels compile themselves anew for each shape, and keep the code mapped
     found = subject(request)
     built = build(found.model, found.dtype, found.device, request.weights, request.revision, request.token)
     attempt = _try(built, found.settings, case, request.find_limit)

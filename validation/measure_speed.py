@@ -53,8 +53,7 @@ def curves(
         if skip:
             notes.append(f"{new:,} new tokens without a cache were not run: some {foretold:,.0f} s were foretold.")
         progress.step("speed", f"{new:,} new tokens")
-    longest = model.max_context or max(CURVES[kind])
-    prompts = [tokens for tokens in CURVES[kind] if tokens + LATER <= longest]
+    prompts = [tokens for tokens in CURVES[kind] if model.max_context is None or tokens + LATER <= model.max_context]
     first, later = [], []
     for tokens in prompts:
         to_first = min(timed(built, settings, tokens, 1)[0] for _ in range(2))

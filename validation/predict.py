@@ -7,13 +7,12 @@ until the first step after the prefill, a static layer is allocated in full.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from planner.cache import CacheBytes, CachePart, tensor_bytes
 from planner.dtypes import StorageFormat, storage_format
 from planner.engines import transformers
-from planner.layers import Compressed, Cross, Full, Latent, LayerCache, State
+from planner.layers import Compressed, Cross, Full, Latent, LayerCache, ReferenceSliding, State
 from planner.model import Model
 from planner.search import most
 from validation.allocator import allocated, block_bytes, largest_block_bytes, reserved
@@ -62,7 +61,7 @@ def predict(model: Model, settings: transformers.Settings, case: Case, whole: Mo
     return Predicted(
         tensor_bytes=cache.total_bytes,
         storage_bytes=cache.storage_bytes,
-        storage_known=not any(isinstance(c, Compressed) for layer in model.layers for c in layer.caches),
+        storage_known=_storage_known(model, settings),
         bookkeeping_bytes=kept,
         allocated_low_bytes=0 if offloaded else left,
         allocated_high_bytes=sum(largest_block_bytes(size, case.expandable) for size in held) + kept,
@@ -73,6 +72,13 @@ def predict(model: Model, settings: transformers.Settings, case: Case, whole: Mo
         peak_known=work.known and case.attention == "sdpa" and settings.cache_implementation in ("dynamic", "static"),
         whole_bytes=_cache(whole, settings, case, case.tokens).total_bytes if whole else cache.total_bytes,
     )
+
+
+def _storage_known(model: Model, settings: transformers.Settings) -> bool:
+    """Whether each storage is predicted, not only their sum: not for buffers that are slices, nor a store of its own."""
+    sliced = any(isinstance(cache, Compressed | ReferenceSliding) for layer in model.layers for cache in layer.caches)
+    packed = settings.cache_implementation == "quantized" and settings.backend != "fp8"
+    return not sliced and not packed and "own_cache" not in model.cache_rules
 
 
 def _walk(before: list[list[int]], after: list[list[int]], copies: list[int]) -> int:
@@ -106,7 +112,7 @@ def _storages(model: Model, settings: transformers.Settings, case: Case, cache: 
         sizes: list[int] = []
         for held, part in zip(layer.caches, found.parts, strict=True):
             if settings.cache_implementation == "quantized":
-                sizes += _quantized(part, settings)
+                sizes += _quantized(held, part, settings, case.batch)
             else:
                 tensors = held.tensors(_alive(held, part, cache.tokens, case))
                 sizes += [size for tensor in tensors if (size := tensor_bytes(tensor, case.batch, own, own))]
@@ -123,14 +129,12 @@ def _alive(held: LayerCache, part: CachePart, tokens: int, case: Case) -> int:
     return tokens if case.chunk is None else min(tokens, held.window - 1 + case.chunk)
 
 
-def _quantized(part: CachePart, settings: transformers.Settings) -> Iterator[int]:
-    """Keys and values each as packed data, scale and zero point, and a residual; their shares move no whole block."""
+def _quantized(held: LayerCache, part: CachePart, settings: transformers.Settings, batch: int) -> list[int]:
+    """Keys and values each as packed data with its scales; how scales and a residual divide the rest is not followed."""
+    elements = [tensor.elements * batch for tensor in held.tensors(part.positions)]
     if settings.backend == "fp8":
-        yield from (part.bytes // 2 - 4, 4) * 2
-        return
-    group = settings.q_group_size * settings.nbits / 8
-    packed = int(part.bytes // 2 * group / (group + 4))
-    yield from (packed, (part.bytes // 2 - packed) // 2, (part.bytes // 2 - packed) // 2) * 2
+        return [size for count in elements for size in (count, 4)]
+    return [part.bytes * count // sum(elements) for count in elements]
 
 
 def bookkeeping(model: Model, settings: transformers.Settings, case: Case) -> list[int]:
