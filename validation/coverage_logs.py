@@ -17,11 +17,11 @@ import model_configs
 from planner.engines import sglang, tensorrt_llm, tgi
 from planner.model import Model
 from planner.units import GIB
+from validation.logs.sglang_ours import AMPLE
+from validation.logs.sglang_ours import ours as pools
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests/golden/sglang_trtllm_tgi.yaml"
-#: More than any log's pool, for logs whose pool size is an input.
-AMPLE = 1 << 50
 #: Names in the logs and in our pools' details.
 NAMES = {
     "k_gb": "k_bytes", "v_gb": "v_bytes", "kv_gb": "kv_bytes", "full_k_gb": "k_bytes", "full_v_gb": "v_bytes",
@@ -93,9 +93,8 @@ def _sglang(model: Model, entry: Mapping[str, Any], side: int) -> dict[str, Any]
         budget = sglang.kv_budget_bytes(
             model, settings, int((before - side * 0.005) * GIB), int((after + side * 0.005) * GIB), card
         )
-    pool = sglang.pool(model, settings, budget)
-    ours = {**pool.details, "kv_tokens": pool.tokens, "kv_tokens_fp8": pool.tokens, "row_bytes": pool.bytes_per_block}
-    ours["draft_k_bytes"] = ours["draft_bytes"] // 2
+    ours = pools(model, settings, budget)
+    ours["kv_tokens_fp8"] = ours["kv_tokens"]
     if card is not None:
         ours["mem_fraction_static"] = sglang.mem_fraction_static(model, settings, card)
     return ours

@@ -368,10 +368,39 @@ def test_json_is_not_needed_to_read_a_figure_back() -> None:
 
 def test_a_context_that_only_the_table_tells() -> None:
     """Two cards with 18 and 14 of 32 layers at 40,960 tokens: 160 MiB a layer, 2,880 and 2,240 MiB of 5,120."""
-    row = "I common_memory_breakdown_print: |   - CUDA{} (RTX 3090)   | 24123 = 19000 + ({} =  2000 +    {} +     100) +     {} |\n"
+    row = "I common_memory_breakdown_print: |   - CUDA{} (RTX 3090) | 24123 = 19000 + ({} = 2000 + {} + 100) + {} |\n"
     _, found = check(LLAMA_31_8B + row.format(0, 4980, 2880, 143) + row.format(1, 4340, 2240, 783))
     context = next(line for line in found.lines if line.name.startswith("context_bytes"))
     assert context.agrees
     assert context.ours == 5120 * MIB
     assert "40,960 tokens in f16" in said(found)
     assert "2 cards with whole layers" in said(found)
+
+
+def test_rows_that_the_log_prints_layer_by_layer() -> None:
+    """Two layers of a model that no catalogue has: (96 + 160) and (192 + 320) elements of 2 B x 1,024 cells are 1.5 MiB."""
+    text = (
+        "llama_kv_cache_init: layer 0: n_embd_k_gqa = 96, n_embd_v_gqa = 160\n"
+        "llama_kv_cache_init: layer 1: n_embd_k_gqa = 192, n_embd_v_gqa = 320\n"
+        "llama_kv_cache_unified: size = 1.50 MiB (1024 cells, 2 layers, 1/1 seqs), K (f16): 0.56 MiB, V (f16): 0.94 MiB\n"
+    )
+    log, found = check(text)
+    line = next(line for line in found.lines if line.name == "kv_bytes")
+    assert line.agrees
+    assert line.ours == (256 + 512) * 2 * 1024 == 1_572_864
+    assert any("--model" in text for text in found.missing)
+    assert log.figures["kv_bytes"] == 1.5 * MIB
+
+
+def test_the_files_size_and_the_devices() -> None:
+    text = LLAMA_31_8B + (
+        "print_info: file size   = 4.58 GiB (4.89 BPW) \nprint_info: model params     = 8.03 B\n"
+        "  Device 0: NVIDIA GeForce RTX 3090, compute capability 8.6, VMM: yes, VRAM: 24123 MiB\n"
+        "ggml_cuda_host_malloc: failed to allocate 512.00 MiB of pinned memory: out of memory\n"
+    )
+    log, _ = check(text)
+    assert log.gpu == "NVIDIA GeForce RTX 3090"
+    assert log.figures["file_bytes"] == round(4.58 * 1024 * MIB)
+    assert log.figures["model_params"] == 8_030_000_000
+    assert log.figures["gpu_total_bytes"] == 24_123 * MIB
+    assert log.figures["refused_bytes"] == 512 * MIB

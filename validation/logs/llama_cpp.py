@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from planner.hardware import Gpu
 from planner.model import Model
+from planner.units import GIB, MIB
 from validation.logs.commands import Command, commands, whole
 from validation.logs.lines import Line
 from validation.logs.llama_cpp_compare import settings_of
@@ -114,6 +115,8 @@ def _held_bytes(context: Context) -> float:
 def _figures(files: Sequence[Loaded], breakdowns: Sequence[Table], found: Sequence[Found]) -> Iterator[Figure]:
     """Every figure, named by what it is of: those of later contexts first, so that the main one's bind."""
     main = main_context(files)
+    for file in reversed(files):
+        yield from _sizes(file)
     for file in files:
         for context in file.contexts:
             if context is not main:
@@ -129,6 +132,16 @@ def _figures(files: Sequence[Loaded], breakdowns: Sequence[Table], found: Sequen
             yield from (_as(figures[name], name + where) for name in sorted(set(figures) - {"compute_bytes", "output_bytes"}))
     if main is not None:
         yield from _named(main, "")
+
+
+def _sizes(file: Loaded) -> Iterator[Figure]:
+    """What print_info says of the file: its size, and its parameters."""
+    units = {"MiB": MIB, "GiB": GIB, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+    for word, name in (("file size", "file_bytes"), ("model size", "file_bytes"), ("model params", "model_params")):
+        match = re.match(r"(\d{1,9}\.\d\d) ([KMBT]|[MG]iB)\b", file.words.get(word, ""))
+        if match:
+            scale = units[match[2]]
+            yield Figure(name, round(float(match[1]) * scale), 0.005 * scale, f"{match[1]} {match[2]}", 0)
 
 
 def _named(context: Context, before: str) -> Iterator[Figure]:

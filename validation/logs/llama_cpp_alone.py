@@ -25,7 +25,10 @@ def alone(context: Context) -> tuple[list[CheckLine], list[str]]:
     rules = []
     rows: dict[str, tuple[int, int]] = {}
     for cache in context.caches:
-        if cache.kind != "kv" or cache.types is None:
+        if cache.kind != "kv" or cache.types is None or "k_bytes" not in cache.figures:
+            continue
+        if exact := _printed_rows(cache):
+            lines.append(exact)
             continue
         lines += _halves(cache)
         row = _row(cache)
@@ -54,6 +57,19 @@ def _halves(cache: Cache) -> Iterator[CheckLine]:
     ours = int(k.value + v.value)
     rule = f"keys {k.text} + values {v.text} MiB; the buffers of the devices are the same bytes"
     yield CheckLine(f"{_name(cache)}_sum", size.value, ours, abs(size.value - ours) <= slack, rule, f"{size.text} MiB")
+
+
+def _printed_rows(cache: Cache) -> CheckLine | None:
+    """The cache from the rows of its layers, where the log prints them."""
+    cells, layers = total_cells(cache), cache.number("layers")
+    if not cells or not cache.rows or len(cache.rows) != layers or cache.types is None:
+        return None
+    keys, values = (cache_types()[kind] for kind in cache.types)
+    if any(k % keys.block or v % values.block for k, v in cache.rows):
+        return None
+    ours = sum(keys.row(k) + values.row(v) for k, v in cache.rows) * cells
+    rule = f"{layers} layers with the rows of keys and values that the log prints, x {cells:,} cells"
+    return line(_name(cache), cache.figures["size_bytes"], ours, rule)
 
 
 def _row(cache: Cache) -> tuple[int, int] | None:

@@ -35,6 +35,8 @@ def explain_files(log: Log, model: Model | None) -> Check:
         models += own
         for context in _distinct(file.contexts):
             part = explain_context(context, own, log.other["given"], log.other["version"], printed if partial else None)
+            if part.agrees and printed is not None and not partial and len(own) > 1:
+                rules += _other_model(context, own[1], log)
             lines += part.lines
             rules += part.rules
             missing += part.missing
@@ -59,6 +61,13 @@ def _printed(file: Loaded, missing: list[str]) -> tuple[Model | None, bool]:
     if printed.cut:
         missing.append(f"--model: the log cuts the file's lists {', '.join(printed.cut)}")
     return (None if printed.cut else printed.model), printed.partial
+
+
+def _other_model(context: Context, model: Model, log: Log) -> Iterator[str]:
+    """A word where the model that was given is not the one that the file's own metadata describes."""
+    found = reconcile([model], context, log.other["given"], log.other["version"])
+    if found is not None and not found.result.agrees:
+        yield f"{model.name} would not have these sizes; the file's own metadata, which the log prints, does"
 
 
 def _distinct(contexts: Sequence[Context]) -> list[Context]:

@@ -18,7 +18,8 @@ class Cache:
     """One cache as printed. label: "non-SWA", "SWA", "indexer", .. or "" for the only one. kind: kv, state or compressor.
 
     types: of keys and values. figures: size_bytes, k_bytes, v_bytes (r_bytes, s_bytes, p_bytes of states), cells (of a stream),
-    layers, seqs, streams, kv_size. devices: bytes by device.
+    layers, seqs, streams, kv_size. devices: bytes by device. rows: elements of keys and values of each layer, where they are
+    printed.
     """
 
     label: str
@@ -26,6 +27,7 @@ class Cache:
     figures: Figures
     types: tuple[str, str] | None = None
     devices: tuple[tuple[str, Figure], ...] = ()
+    rows: tuple[tuple[int, int], ...] = ()
 
     @property
     def dry(self) -> bool:
@@ -133,6 +135,7 @@ class _Contexts:
         self.label = ""
         self.pending: list[tuple[str, str, Figure]] = []
         self.before: Figures = {}
+        self.rows: list[tuple[int, int]] = []
         self.types: tuple[str, str] | None = None
         self.texts: set[str] = set()
         self.current: Context | None = None
@@ -159,6 +162,8 @@ class _Contexts:
             self.context.full_windows = True
         elif "label" in words:
             self.label = words["label"]
+        elif "layer_k" in figures:
+            self.rows.append((int(words["layer_k"]), int(words["layer_v"])))
         elif "kv_size" in figures:
             if self.context.caches and not self.label:
                 self._next()
@@ -188,10 +193,11 @@ class _Contexts:
         cells = {name: figure for name, figure in self.before.items() if name == "kv_size"}
         if "layers" not in figures and "n_layer" in self.before:
             cells["layers"] = self.before["n_layer"]
-        self.context.caches.append(Cache(label, kind, {**cells, **figures}, types, mine))
+        rows = tuple(self.rows) if kind == "kv" else ()
+        self.context.caches.append(Cache(label, kind, {**cells, **figures}, types, mine, rows))
         self.context.shapes.update(self.texts)
         if kind == "kv":
-            self.label, self.before, self.types = "", {}, None
+            self.label, self.before, self.types, self.rows = "", {}, None, []
 
 
 def _shape_words(text: str) -> Iterator[str]:

@@ -67,6 +67,9 @@ CONTEXT: Final = (
           "which cache the next sum is of", "May 2025 on"),
     _mib(" KV buffer size", _DEVICE + r" KV buffer size = +(?P<buffer_bytes>{X}) MiB", "one cache on one device"),
     _mib("KV self size", r"KV self size += +(?P<size_bytes>{X}) MiB, " + _KV, "the cache on all devices", "to May 2025"),
+    _mib("kv self size", r"kv self size += +(?P<size_bytes>{X}) MB", "the cache; MB are 2^20 bytes", "2023"),
+    shape(": n_embd_k_gqa = ", r"layer +\d{1,4}: n_embd_k_gqa = (?P<layer_k>\d{1,9}), n_embd_v_gqa = (?P<layer_v>\d{1,9})",
+          "elements of one layer's rows of keys and values; at debug level", "to 2025"),
     _mib(" cells, ", _SIZE + r"(?:/(?P<streams>\d{1,6}))? seqs\), " + _KV,
          "one cache on all devices: cells of a stream, layers in it, sequences / streams (these since July 2025)", "May 2025 on"),
     _mib(" cells, ", _SIZE + r" seqs(?: +(?P<rs_seq>\d{1,6}) rs_seq)?\), " + _RS,
@@ -101,6 +104,7 @@ BESIDES: Final = (
          rf"+{_cut('compute_bytes')} *\|", "memory breakdown of the host", "Sep 2025 on"),
     shape("failed to allocate ", r"failed to allocate (?:\S{1,40} )?buffer of size (?P<refused_bytes>\d{1,18})",
           "what could not be had", unit="B"),
+    _mib("failed to allocate ", r"failed to allocate (?P<refused_bytes>{X}) MiB", "what could not be had"),
     _mib("allocating ", r"allocating (?P<refused_bytes>{X}) MiB on device \d+: \w+ failed: out of memory",
          "what could not be had"),
 )  # fmt: skip
@@ -108,7 +112,12 @@ BESIDES: Final = (
 PROGRAM: Final = (
     _mib("using device ", rf"using device \S+ \({_GPU}\)(?: \([^)]{{0,80}}\))* - {_cut('device_free_bytes')} MiB free",
          "free memory of a device before loading", "2025 on"),
-    shape(" compute capability", rf"Device \d+: {_GPU}, compute capability", "a CUDA device"),
+    _mib(" compute capability", rf"Device \d+: {_GPU}, compute capability [\d.]{{1,5}}(?:, VMM: \w{{2,3}})?"
+         rf"(?:, VRAM: {_cut('gpu_total_bytes')} MiB)?", "a CUDA device"),
+    _mib(" MiB free)", rf"- \w{{1,20}} +: {_GPU} \({_cut('gpu_total_bytes')} MiB, {_cut('device_free_bytes')} MiB free\)",
+         "a device", "2026"),
+    shape("recommendedMaxWorkingSetSize", r"recommendedMaxWorkingSetSize += +(?P<gpu_total_bytes>{X}) MB",
+          "what Metal may use", unit="MB"),
     shape("found device: ", rf"found device: {_GPU}$", "a Metal device"),
     shape("GPU name: ", rf"GPU name: +{_GPU}$", "a Metal device"),
     shape("ggml_vulkan: ", rf"ggml_vulkan: \d+ = {_GPU} *[|(]", "a Vulkan device", "2024 on"),
@@ -116,6 +125,7 @@ PROGRAM: Final = (
         shape(word, rf"(?:^|\s){word} ?[=:]? *b?(?P<build>\d{{2,6}})[ -]\(?[0-9a-f]{{6,12}}\b", "the build")
         for word in ("build: ", "build = ", "build_info: ", "version: ")
     ),
+    shape("new slot", r"new slot,? n_ctx(?:_slot)? = (?P<n_ctx_slot>\d{1,12})", "what each slot of llama-server gets"),
     shape("n_slots = ", r"n_slots = (?P<n_slots>\d{1,6})(?:, n_ctx_slot = (?P<n_ctx_slot>\d{1,12}))?",
           "slots of llama-server, and what each gets", "2025 on"),
     _mib("prompt cache is enabled", rf"prompt cache is enabled, size limit: {_cut('prompt_cache_bytes')} MiB",
@@ -125,19 +135,19 @@ SHAPES: Final[tuple[Shape, ...]] = MODEL + CONTEXT + BESIDES + PROGRAM
 #: Groups that are counts; names that end in _bytes are amounts, all others words.
 _COUNTS: Final = frozenset({
     "kv_size", "n_layer", "cells", "layers", "seqs", "streams", "rs_seq", "state_rows", "layers_on_gpu", "layers_offloadable",
-    "n_ctx_asked", "n_ctx_fitted", "n_slots", "n_ctx_slot", "label_cells",
+    "n_ctx_asked", "n_ctx_fitted", "n_slots", "n_ctx_slot", "label_cells", "layer_k", "layer_v",
 })  # fmt: skip
 #: Starts that other lines have too, so that one which does not fit is no cut line.
 COMMON: Final = frozenset({
     "creating ", " + (", " Host ", "allocating ", "offloaded ", " cells, ", "build: ", "build = ", "version: ",
     "llm_load_tensors: ", "GPU name: ", "ggml_vulkan: ", "failed to allocate ", "print_info: ", "llm_load_print_meta: ",
-    " compute capability",
-    "- kv ", "found device: ", "using device ", "loaded meta data", " ratio = ", *(f"{word} " for word in CONTEXT_WORDS),
+    " compute capability", "- kv ", " MiB free)", ": n_embd_k_gqa = ", "new slot", "found device: ", "using device ",
+    "loaded meta data", " ratio = ", *(f"{word} " for word in CONTEXT_WORDS),
 })  # fmt: skip
 
 
 def figures_of(found: Found) -> dict[str, Figure]:
     """The figures of a line. A whole MiB of a table was cut, so that up to one more may have been meant."""
-    cut = found.shape in BESIDES and found.shape.unit == "MiB"
+    cut = found.shape not in MODEL + CONTEXT and found.shape.unit == "MiB"
     figures = {name: found.figure(name) for name in found.words if name.endswith("_bytes") or name in _COUNTS}
     return {name: replace(one, slack=float(MIB)) if cut and "." not in one.text else one for name, one in figures.items()}

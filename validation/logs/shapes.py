@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from planner.units import GB, GIB, MIB
+from planner.units import GB, GIB, MB, MIB
 from validation.logs.lines import Line
 from validation.logs.log import Figure
 
@@ -21,7 +21,7 @@ N: Final = r"\d{1,3}(?:[, ]\d{3}){1,5}(?!\d)|\d{1,18}(?![\d,]\d)"
 X: Final = r"-?\d{1,9}(?:\.\d{1,9})?"
 _PARTS: Final = {"N": N, "X": X}
 _PLACE: Final = re.compile(r"\{(?:(\w+):)?([NX])\}")
-UNITS: Final[Mapping[str, int]] = {"GiB": GIB, "MiB": MIB, "GB": GB, "B": 1}
+UNITS: Final[Mapping[str, int]] = {"GiB": GIB, "MiB": MIB, "GB": GB, "MB": MB, "B": 1}
 _NO_UNITS: Final[Mapping[str, str]] = MappingProxyType({})
 #: How far a wrapped message is followed: pieces that are joined, and lines of other processes between them.
 _PIECES: Final = 3
