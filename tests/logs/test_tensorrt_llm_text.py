@@ -74,7 +74,7 @@ def test_the_trial_is_not_the_cache() -> None:
     assert {"trial_kv_bytes", "kv_bytes", "kv_tokens"} <= {line.name for line in found.lines}
     assert "the last replaces the first" in said(found)
     assert "says nothing of the cache" in said(found)
-    assert "36 layers x 2,048 B = 73,728 B" in said(found)
+    assert "36 layers x 8 heads x (64 + 64) in bfloat16 = 2,048 B, 73,728 B with all layers" in said(found)
 
 
 def test_a_trial_alone_is_told_by_the_setting() -> None:

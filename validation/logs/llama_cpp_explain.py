@@ -6,17 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.engines import llama_cpp
+from planner.engines.llama_cpp import LlamaCppBytes
 from planner.engines.llama_cpp_table import cache_types
 from planner.errors import PlannerError
 from planner.model import Model
 from planner.units import MIB, format_bytes
 from validation.logs.llama_cpp_alone import alone, compute_rule
-from validation.logs.llama_cpp_compare import POOLS, Result, cells_rule, device_layers, pools_of, unknown_types
+from validation.logs.llama_cpp_compare import POOLS, Pool, Result, cells_rule, device_layers, pools_of, unknown_types
 from validation.logs.llama_cpp_model import printed_model
-from validation.logs.llama_cpp_read import Context, Loaded
+from validation.logs.llama_cpp_read import Cache, Context, Loaded
 from validation.logs.llama_cpp_reconcile import Reconciled, by_figures, reconcile, sized
 from validation.logs.llama_cpp_tables import explain_tables
 from validation.logs.log import Check, CheckLine, Log, check_of
+from validation.logs.rows import row_words
 
 _MISSING_MODEL = "--model: the model's file, config or catalogue id; the log does not print all that its cache follows from"
 
@@ -119,7 +121,7 @@ def _rules(found: Reconciled) -> Iterator[str]:
         pool = pools.get(POOLS.get(cache.label, ""), None)
         if cache.kind == "kv" and pool and not cache.label.startswith("DSV4"):
             name = f"{cache.label} cache" if cache.label else "cache"
-            yield f"{name}: {pool} = {pool.bytes / MIB:,.2f} MiB"
+            yield f"{name}: {pool} = {pool.bytes / MIB:,.2f} MiB{_heads(allocation, pool, cache)}"
             if shares := device_layers(cache, pool):
                 yield f"{name}, layers by device: {', '.join(shares)}; the buffers are the same bytes as the size line"
     yield from _windows(result, context)
@@ -134,6 +136,17 @@ def _rules(found: Reconciled) -> Iterator[str]:
         yield rule
     if allocation.rule and any(kind.quantized for kind in map(cache_types().__getitem__, _types(context))):
         yield allocation.rule
+
+
+def _heads(allocation: LlamaCppBytes, pool: Pool, cache: Cache) -> str:
+    """The row's heads and widths, where the cache's layers have them."""
+    parts = [part for layer in allocation.layers for part in layer.parts if part.heads and part.positions == pool.cells]
+    wanted = POOLS.get(cache.label) == "window"
+    rows = [
+        ((part.heads, part.k_dim, part.v_dim), part.bytes // part.positions) for part in parts
+        if (part.window is not None) == wanted and part.positions
+    ]  # fmt: skip
+    return f": {row_words(rows, '/'.join(dict.fromkeys(cache.types or ('f16',))))} a cell" if rows else ""
 
 
 def _types(context: Context) -> set[str]:

@@ -52,7 +52,7 @@ def reconcile(models: Sequence[Model], context: Context, given: Mapping[str, Any
         if found is None:
             continue
         if found.agrees:
-            return Reconciled(context, found, _version_note(found, version, results))
+            return Reconciled(context, found, (*_build_note(version, versions), *_version_note(found, version, results)))
         changed = _changed(model, context, base, versions)
         if changed is not None and changed.notes[0].startswith("inferred"):
             return changed
@@ -60,6 +60,14 @@ def reconcile(models: Sequence[Model], context: Context, given: Mapping[str, Any
     if not tried:
         return None
     return max(tried, key=lambda one: one.result.agreeing - len(one.result.lines) if one.result.lines else -1000)
+
+
+def _build_note(version: str | None, versions: Sequence[str]) -> tuple[str, ...]:
+    """From when on llama.cpp prints such lines, where the log has no build."""
+    first = era_of(versions[-1])
+    if version is not None or not first.build:
+        return ()
+    return (f"the build is not printed; its lines are those of b{first.build} ({first.date:%B %Y}) and later",)
 
 
 def _version_note(found: Result, version: str | None, results: Sequence[Result]) -> tuple[str, ...]:

@@ -70,8 +70,7 @@ def explain_log(log: Log, model: Model | None, gpu: Gpu | None) -> Check:
             missing.append("--model: the model's name, config or catalogue id; the log has no dimensions")
     if result is not None:
         lines += result.lines
-        if result.lines and result.version and not log.other["bracket"][0] and log.version is None:
-            rules.append(f"the release is not printed; the rules of {result.version} were taken")
+        rules += _release(log, result)
         lines += memory.budget_lines(result.model, log, result.version, gpu, rank)
     lines += _sums(log, rank)
     lines += memory.branch_lines(log, rank)
@@ -81,6 +80,15 @@ def explain_log(log: Log, model: Model | None, gpu: Gpu | None) -> Check:
     row = int(result.found["row_bytes"]) if result is not None else 0
     stored = {"kv_cache_dtype": result.found["kv_cache_dtype"]} if result is not None else {}
     return check_of(lines, missing, memory.advice(log, row, {**log.settings, **stored}), rules)
+
+
+def _release(log: Log, result: Result) -> Iterator[str]:
+    """Which releases print such lines, and whose rules were taken."""
+    since, until = log.other["bracket"]
+    span = f"from {since} on" if since and not until else f"before {until}" if not since else f"from {since} to before {until}"
+    if log.version is None and result.lines:
+        printed = f"; its lines are those of releases {span}" if since or until else ""
+        yield f"the release is not printed{printed}; the rules of {result.version} were taken"
 
 
 def _binding(ranks: Sequence[Pools]) -> Pools | None:
@@ -260,7 +268,9 @@ def _rules(log: Log, ranks: Sequence[Pools], rank: Pools, result: Result | None)
         yield f"{sizes} are halves of one pool, {both / GIB:,.2f} GiB; \"GB\" is 2^30 bytes"
     yield from _row(target, result)
     if draft is not None and target is not None:
-        total = sum(pool.bytes for pool in rank.pools)
+        ours = {line.name: line.ours for line in result.lines} if result is not None and result.agrees else {}
+        keys, drafts = ours.get("k_bytes"), ours.get("draft_k_bytes")
+        total = 2 * (keys + drafts) if keys and drafts and target.values else sum(pool.bytes for pool in rank.pools)
         sizes = " + ".join(figure.text for pool in rank.pools for figure in pool.sizes)
         yield (
             f"two pools of each rank, the target's and the draft's, hold the same {_count(target)} tokens: add the GB"
@@ -292,7 +302,7 @@ def _row(pool: Pool | None, result: Result | None) -> Iterator[str]:
         sizes = [(name, int(result.found[name])) for name in ("k_bytes", "v_bytes") if result.found.get(name)]
         padded = max(tokens + int(result.found["padding_bytes"]) // max(1, _per_token(result)), tokens)
         each = ", ".join(f"{size // padded:,} B of {'keys' if name == 'k_bytes' else 'values'}" for name, size in sizes)
-        yield f"a token takes {each} on one rank: {_layers(result)}"
+        yield f"a token takes {each} on one rank: {result.found['rows']}, {_per_token(result):,} B with all layers"
         return
     for figure in pool.sizes[:1]:
         low, high = figure.low / (tokens + 1), figure.high / tokens
@@ -301,11 +311,6 @@ def _row(pool: Pool | None, result: Result | None) -> Iterator[str]:
 
 def _per_token(result: Result) -> int:
     return int(result.found["row_bytes"]) // int(result.found.get("page_size", 1))
-
-
-def _layers(result: Result) -> str:
-    said = result.found.get("layer_rows", ())
-    return ", ".join(f"{count} layers x {size:,} B" for size, count in said) + f" = {_per_token(result):,} B with keys and values"
 
 
 def _draft_row(draft: Pool, target: Pool, result: Result | None) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ from planner.engines import sglang
 from planner.engines.sglang_cells import costs, resolve
 from planner.engines.versions import rules_at, table, version_key
 from planner.model import Model
+from validation.logs.rows import row_words
 
 #: More than any pool: for logs whose number of tokens is an input.
 AMPLE: Final = 1 << 50
@@ -19,9 +19,10 @@ def ours(model: Model, settings: sglang.Settings, budget: int = AMPLE) -> dict[s
     """The pools' bytes, tokens, slots and rows by the log's names, for a budget or for the tokens that the settings give."""
     pool = sglang.pool(model, settings, budget)
     layers = [cost for cost in costs(resolve(model, settings, rules_at("sglang", settings.version), None)) if cost.row_bytes]
+    rows = (((cost.heads, cost.k_dim, cost.v_dim), cost.row_bytes) for cost in layers)
     return {
         "layer_keys": tuple(dict.fromkeys(cost.key_bytes for cost in layers)),
-        "layer_rows": tuple(Counter(cost.row_bytes for cost in layers).items()),
+        "rows": row_words(rows, pool.details["kv_cache_dtype"]),
         **pool.details, "kv_tokens": pool.tokens, "row_bytes": pool.bytes_per_block,
         "draft_k_bytes": pool.details["draft_bytes"] // 2, "draft_v_bytes": pool.details["draft_bytes"] // 2,
         "draft_kv_bytes": pool.details["draft_bytes"],

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from planner.engines import tensorrt_llm
 from planner.engines.base import Pool
+from planner.engines.tensorrt_llm_pools import resolve
 from planner.engines.versions import rules_at, table
 from planner.errors import PlannerError
 from planner.hardware import Gpu
@@ -15,6 +16,7 @@ from planner.model import Model
 from planner.units import GIB, ceil_div
 from validation.logs.log import Check, CheckLine, Figure, Log, check_of
 from validation.logs.models import described
+from validation.logs.rows import row_words
 
 
 @dataclass(frozen=True)
@@ -233,9 +235,12 @@ def _row_rules(model: Model, log: Log) -> Iterator[str]:
     pool = _pool(model, log, max_tokens=1 << 20, **_best_kind(model, log))
     if pool is None:
         return
-    groups = ", ".join(f"{len(group.layers)} layers x {group.page_bytes // group.block_size:,} B" for group in pool.groups)
+    settings = _settings(log, **_best_kind(model, log))
+    costs = resolve(model, settings, rules_at("tensorrt-llm", settings.version), None).costs
+    rows = (((cost.heads, cost.k_dim, cost.v_dim), cost.row_bytes) for cost in costs if cost.row_bytes)
     each, block = int(pool.details["bytes_per_token"]), int(pool.details["tokens_per_block"])
-    yield f"a token takes {groups} = {each:,} B on one rank, keys and values; windows take full length unless they are listed"
+    yield f"a token takes {row_words(rows, pool.details['kv_cache_dtype'])}, {each:,} B with all layers on one rank"
+    yield "window layers take their full length unless max_attention_window lists windows"
     for tokens in [one.tokens for one in log.other.get("allocations", ())][:1]:
         yield f"{int(tokens.value):,} tokens are {ceil_div(int(tokens.value), block):,} blocks of {block}"
         if log.other.get("max_num_tokens") == int(tokens.value) - block:
