@@ -12,9 +12,9 @@ import pytest
 import model_configs
 from planner.units import MIB
 from tests.conftest import rows
+from tests.logs.checked import check, said
 from tests.logs.llama_cpp_text import text as written
 from tests.logs.wrapped import WRAPPERS
-from validation.logs import Check, Log, explain, read
 
 #: Every so many rows of the corpora are read; all of them agree (docs/COVERAGE.md).
 STEP = 41
@@ -114,15 +114,6 @@ print_info: n_embd_head_k         = 128
 print_info: n_embd_head_v         = 128
 print_info: general.name          = Meta Llama 3.1 8B Instruct
 """
-
-
-def check(text: str, **more: Any) -> tuple[Log, Check]:
-    log = read(text)
-    return log, explain(log, **more)
-
-
-def said(found: Check) -> str:
-    return "\n".join([*found.rules, *(line.rule for line in found.lines)])
 
 
 def test_mistral_without_flash_attention() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from planner.units import GIB, MIB
+from tests.logs.checked import check, said
 from tests.logs.wrapped import WRAPPERS
-from validation.logs import Check, Log, explain, read
+from validation.logs import explain, read
 
 AT = "time=2026-03-01T10:00:00.000+01:00 level=INFO"
 REQUEST = (
@@ -58,15 +57,6 @@ llama_context: kv_unified            = false
 llama_kv_cache:      CUDA0 KV buffer size =  2048.00 MiB
 llama_kv_cache: size = 2048.00 MiB (  8192 cells,  32 layers,  2/2 seqs), K (f16): 1024.00 MiB, V (f16): 1024.00 MiB
 """
-
-
-def check(text: str, **more: Any) -> tuple[Log, Check]:
-    log = read(text)
-    return log, explain(log, **more)
-
-
-def said(found: Check) -> str:
-    return "\n".join([*found.rules, *(line.rule for line in found.lines)])
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from planner.units import GIB
+from tests.logs.checked import GOLDEN, check, entries, figures, model_of, said
 from tests.logs.paged_text import text as written
 from tests.logs.wrapped import WRAPPERS
 from validation import coverage_logs
-from validation.logs import Check, Log, explain, read
+from validation.logs import explain, read
 
-GOLDEN = coverage_logs.load(coverage_logs.GOLDEN)
-#: Rows whose log prints a size beside its tokens; the fp8 and fp4 runs of sglang-20 print tokens alone.
-LOGS = {name: entry for name, entry in GOLDEN["logs"].items() if entry["engine"] == "sglang" and name != "sglang-20"}
+LOGS = entries("sglang")
 RANKS = """\
 [2026-05-01 10:00:00 TP{rank}] server_args=ServerArgs(model_path='/models/m', tp_size=2, max_total_tokens=200000)
 [2026-05-01 10:00:00 TP{rank}] Load weight begin. avail mem=31.00 GB
@@ -25,34 +23,11 @@ RANKS = """\
 """
 
 
-def check(text: str, **more: Any) -> tuple[Log, Check]:
-    log = read(text)
-    return log, explain(log, **more)
-
-
-def said(found: Check) -> str:
-    return "\n".join([*found.rules, *(line.rule for line in found.lines)])
-
-
-def model_of(name: str) -> Any:
-    return coverage_logs.model_of(GOLDEN, LOGS[name])
-
-
-def reported(entry: dict[str, Any]) -> dict[str, Any]:
-    """The figures as the log of the row would have them, from the golden extract alone."""
-    return {"reported": {**entry.get("set_aside", {}), **entry["printed"]}, "model": entry["model"]}
-
-
-def numbers(entry: dict[str, Any]) -> dict[str, Any]:
-    row = reported(entry)
-    return {**row, "reported": {key: value for key, value in row["reported"].items() if not isinstance(value, str)}}
-
-
 @pytest.mark.parametrize("name", LOGS)
 def test_rows_of_public_logs(name: str) -> None:
     """Each printed size of the row is found in its text and agrees."""
     entry = LOGS[name]
-    log, found = check(written(entry, numbers(entry)), model=model_of(name))
+    log, found = check(written(entry, figures(entry)), model=model_of(LOGS[name]))
     assert log.engine == "sglang"
     assert found.agrees, [line for line in found.lines if not line.agrees]
     names = {"k_gb": "k_bytes", "v_gb": "v_bytes", "kv_gb": "kv_bytes", "swa_k_gb": "swa_k_bytes", "conv_gb": "conv_bytes",
@@ -76,7 +51,7 @@ def test_every_row_with_enough_data(truth: Path) -> None:
 def test_the_budget_from_two_readings_of_free_memory() -> None:
     """63.72 - 78.81 x (1 - 0.88) = 54.26 GiB; / 131,072 B = 444,520 with rounding, 444,500 printed. Source: SGLang's own docs."""
     entry = LOGS["sglang-07"]
-    log, found = check(written(entry, numbers(entry)), model=model_of("sglang-07"))
+    log, found = check(written(entry, figures(entry)), model=model_of(LOGS["sglang-07"]))
     tokens = next(line for line in found.lines if line.name == "kv_tokens")
     assert tokens.agrees
     assert "63.72 - 78.81 x (1 - 0.88) = 54.26 GiB" in tokens.rule
@@ -86,7 +61,7 @@ def test_the_budget_from_two_readings_of_free_memory() -> None:
 def test_a_wrong_fraction_is_told() -> None:
     """At 0.8 the same readings would leave 47.96 GiB, 392,880 tokens: what is printed is more than that."""
     entry = {**LOGS["sglang-07"], "settings": {**LOGS["sglang-07"]["settings"], "mem_fraction_static": 0.8}}
-    _, found = check(written(entry, numbers(entry)), model=model_of("sglang-07"))
+    _, found = check(written(entry, figures(entry)), model=model_of(LOGS["sglang-07"]))
     tokens = next(line for line in found.lines if line.name == "kv_tokens")
     assert not tokens.agrees
     assert not found.agrees
@@ -108,7 +83,7 @@ def test_ranks_differ_and_the_least_binds() -> None:
 def test_target_and_draft_hold_the_same_tokens() -> None:
     """One layer of 4 heads x 256 for the draft: 171,072 rows x 2,048 B of keys are 0.33 GiB; the GB add up, not the tokens."""
     entry = LOGS["sglang-10"]
-    _, found = check(written(entry, numbers(entry)), model=model_of("sglang-10"))
+    _, found = check(written(entry, figures(entry)), model=model_of(LOGS["sglang-10"]))
     assert "two pools of each rank" in said(found)
     assert "1 layers x 2,048 B" in said(found)
     assert "43 are printed and 44 allocated" in said(found)
@@ -201,10 +176,10 @@ def test_a_cut_line_is_said() -> None:
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_wrapped(name: str) -> None:
     for row in ("sglang-07", "sglang-10", "sglang-13"):
-        text = written(LOGS[row], numbers(LOGS[row]))
+        text = written(LOGS[row], figures(LOGS[row]))
         plain, log = read(text), read(WRAPPERS[name](text))
         assert log.figures == plain.figures
-        assert explain(log, model=model_of(row)).agrees
+        assert explain(log, model=model_of(LOGS[row])).agrees
 
 
 def test_ranks_written_over_each_other() -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from planner.units import GIB
+from tests.logs.checked import GOLDEN, check, entries, figures, model_of, said
 from tests.logs.paged_text import text as written
 from tests.logs.wrapped import WRAPPERS
 from validation import coverage_logs
-from validation.logs import Check, Log, explain, read
+from validation.logs import explain, read
 
-GOLDEN = coverage_logs.load(coverage_logs.GOLDEN)
-LOGS = {name: entry for name, entry in GOLDEN["logs"].items() if entry["engine"] == "tensorrt-llm"}
+LOGS = entries("tensorrt-llm")
 TWO = """\
 [TensorRT-LLM] TensorRT-LLM version: 1.2.0
 [03/01/2026-10:00:00] [TRT-LLM] [I] max_tokens is set by kv_cache_config.max_tokens: 8224
@@ -27,27 +26,10 @@ TWO = """\
 """
 
 
-def check(text: str, **more: Any) -> tuple[Log, Check]:
-    log = read(text)
-    return log, explain(log, **more)
-
-
-def said(found: Check) -> str:
-    return "\n".join([*found.rules, *(line.rule for line in found.lines)])
-
-
-def model_of(name: str) -> Any:
-    return coverage_logs.model_of(GOLDEN, LOGS[name])
-
-
-def numbers(entry: dict[str, Any]) -> dict[str, Any]:
-    return {"reported": dict(entry["printed"]), "model": entry["model"]}
-
-
 @pytest.mark.parametrize("name", LOGS)
 def test_rows_of_public_logs(name: str) -> None:
     entry = LOGS[name]
-    log, found = check(written(entry, numbers(entry)), model=model_of(name))
+    log, found = check(written(entry, figures(entry)), model=model_of(entry))
     assert log.engine == "tensorrt-llm"
     assert found.agrees, [line for line in found.lines if not line.agrees]
     if "kv_gib" in entry["printed"]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
+from tests.logs.checked import check, entries, said
 from tests.logs.paged_text import text as written
 from tests.logs.wrapped import WRAPPERS
-from validation import coverage_logs
-from validation.logs import Check, Log, explain, read
+from validation.logs import explain, read
 
-GOLDEN = coverage_logs.load(coverage_logs.GOLDEN)
-LOGS = {name: entry for name, entry in GOLDEN["logs"].items() if entry["engine"] == "tgi"}
+LOGS = entries("tgi")
 TWO_SHARDS = """\
 2025-06-01T10:00:00.000000Z  INFO text_generation_launcher: Args {
     model_id: "meta-llama/Llama-3.1-8B",
@@ -29,15 +27,6 @@ TWO_SHARDS = """\
 2025-06-01T10:00:12.000000Z  INFO text_generation_launcher: KV-cache blocks: 400000, size: 1
 2025-06-01T10:00:15.000000Z  INFO text_generation_router_v3: backends/v3/src/lib.rs:137: Setting max batch total tokens to 399488
 """
-
-
-def check(text: str, **more: Any) -> tuple[Log, Check]:
-    log = read(text)
-    return log, explain(log, **more)
-
-
-def said(found: Check) -> str:
-    return "\n".join([*found.rules, *(line.rule for line in found.lines)])
 
 
 @pytest.mark.parametrize("name", LOGS)
