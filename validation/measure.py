@@ -133,9 +133,9 @@ def _warm_up(built: Built, found: Subject, new: int, encoder: int) -> None:
         generate(built, found.settings, 1, new + 1 + extra_positions(built), new, encoder, depth=len(found.model.layers))
     except (ValueError, NotImplementedError, LookupError, TypeError, AttributeError, RuntimeError, AssertionError) as error:
         text = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        cache = found.settings.cache_implementation
         raise EngineRefusal(
-            f"transformers does not generate with a {found.settings.cache_implementation} cache of {found.model.name} here ({text})",
-            engine="transformers",
+            f"transformers does not generate with a {cache} cache of {found.model.name} here ({text})", engine="transformers"
         ) from None
 
 

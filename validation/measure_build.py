@@ -28,7 +28,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.utils import logging
 
 from model_configs.decoder import canonical_type
-from planner.errors import InputError, NotFound, Unavailable, shown
+from planner.errors import InputError, Unavailable, shown
 from planner.model import Model
 
 _CLASSES = (
@@ -74,8 +74,8 @@ def build(
     """The model of a described config, in `dtype` on `device`, ready to generate.
 
     weights: "random", "hub" (the repository that the config came from) or a folder of safetensors.
-    Errors: InputError (a type that transformers does not ship, a config that its class refuses, a folder without
-    weights), NotFound and Unavailable (the Hub).
+    Errors: InputError (a type that transformers does not ship, a config that its class refuses, no safetensors, a
+    quantized checkpoint), Unavailable (the Hub).
     """
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -87,6 +87,7 @@ def build(
             model = _attempt(loader.from_config, described, config, dtype=getattr(torch, dtype))
     else:
         source = _weights_source(described, weights)
+        revision = revision or described.source.commit
         with quietly():
             model = _load(loader, source, config, getattr(torch, dtype), revision, token).to(device)
     model.eval().requires_grad_(False)
@@ -158,6 +159,9 @@ def _loader(config: Any) -> Any:
 
 
 def _weights_source(described: Model, weights: str) -> str:
+    if described.config.get("quantization_config"):
+        text = f"the checkpoint of {described.name} is quantized, which is not loaded here; use --weights random"
+        raise InputError(text, field="weights")
     if weights == "hub":
         if described.source.kind not in ("hub", "catalogue"):
             text = "weights is hub, but the model was not named by its Hub id; give --weights a folder"
@@ -177,11 +181,10 @@ def _load(loader: Any, source: str, config: Any, dtype: torch.dtype, revision: s
             source, config=config, dtype=dtype, use_safetensors=True, trust_remote_code=False, local_files_only=local, **more
         )
     except OSError as error:
-        text = str(error).splitlines()[0]
         if local:
-            raise InputError(f"{source} cannot be loaded: {text}", field="weights") from None
-        raise (NotFound if "not a valid" in text or "404" in text else Unavailable)(
-            f"the weights of {source} cannot be had: {text}", model=source
+            raise InputError(f"{source} cannot be loaded: {str(error).splitlines()[0]}", field="weights") from None
+        raise Unavailable(
+            f"the Hub gave no safetensors of {source}; see that it can be reached, or give --weights a folder", model=source
         ) from None
     except (RuntimeError, ValueError) as error:
         text = f"the weights of {source} do not fit its config: {str(error).splitlines()[0]}"

@@ -13,7 +13,7 @@ import dataclasses
 import gc
 import json
 import os
-import resource
+import signal
 import subprocess
 import sys
 import time
@@ -65,17 +65,18 @@ def search(
     Errors: InputError when not even the smallest runs.
     """
     attempts: list[Attempt] = []
+    word = "tokens" if what == "tokens" else "requests"
 
     def tried(value: int) -> bool:
         started = time.perf_counter()
         ran, peak, error = attempt(value)
         attempts.append(Attempt(value, ran, peak, time.perf_counter() - started, error))
-        progress.step("frontier", f"{value:,} {what} {'ran' if ran else 'did not fit'}")
+        progress.step("frontier", f"{value:,} {word} {'ran' if ran else 'did not fit'}")
         return ran
 
     if not tried(smallest):
         raise InputError(
-            f"not even {smallest:,} {what} run within {format_bytes(limit)}: {attempts[-1].error}; say a larger --limit",
+            f"not even {smallest:,} {word} run within {format_bytes(limit)}: {attempts[-1].error}; say a larger --limit",
             field="limit",
         )
     step = max(1, predicted // _STEP)
@@ -87,11 +88,6 @@ def search(
         low, high = (middle, high) if tried(middle) else (low, middle)
     recovered = tried(smallest)
     return Frontier(what, other, limit, how, chunk, step, predicted, low, recovered, tuple(attempts))
-
-
-def planned(model: Model, settings: transformers.Settings, case: Case, what: str, limit: int) -> int:
-    """The planner's frontier for the same generation."""
-    return largest(model, settings, case, limit, what)
 
 
 def on_cuda(
@@ -112,7 +108,7 @@ def on_cuda(
     torch.cuda.set_per_process_memory_fraction(allowed / total, device)
     try:
         return search(
-            _try(built, settings, case, what), planned(model, settings, case, str(what), limit), _smallest(case, what),
+            _try(built, settings, case, what), largest(model, settings, case, limit, str(what)), _smallest(case, what),
             what, _other(case, what), limit, f"set_per_process_memory_fraction, {allowed / total:.4f} of the device",
             CHUNKS["cuda"], progress,
         )  # fmt: skip
@@ -207,12 +203,14 @@ class Child:
 
 def on_cpu(request: Request, model: Model, settings: transformers.Settings, case: Case, progress: Progress) -> Frontier:
     """The frontier within `--limit` bytes above the weights, in a child process under RLIMIT_AS."""
+    if sys.platform != "linux":
+        raise InputError("the frontier on the CPU needs Linux, whose address space limit is kept", field="find_limit")
     what, limit = request.find_limit, request.limit or CPU_LIMIT
     case = replace(case, chunk=CHUNKS["cpu"])
     child = Child(replace(request, limit=limit), case)
     try:
         return search(
-            child.attempt, planned(model, settings, case, str(what), limit), _smallest(case, what), what, _other(case, what),
+            child.attempt, largest(model, settings, case, limit, str(what)), _smallest(case, what), what, _other(case, what),
             limit, "RLIMIT_AS of a child process", CHUNKS["cpu"], progress,
         )  # fmt: skip
     finally:
@@ -221,8 +219,11 @@ def on_cpu(request: Request, model: Model, settings: transformers.Settings, case
 
 def _serve() -> None:
     """The child: reads an order, then one value a line, and answers each with a line of JSON."""
+    import resource
+
     from validation.measure import subject
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told too, and ends this process
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints must not look like an answer
 
@@ -233,7 +234,7 @@ def _serve() -> None:
     request, case = Request(**_tuples(order["request"])), Case(**order["case"])
     if request.threads:
         torch.set_num_threads(request.threads)
-    torch.backends.mkldnn.enabled = False  # its kernels compile themselves anew for each shape, and keep the code mapped
+    torch.backends.mkldnn.set_flags(False)  # its kernels compile themselves anew for each shape, and keep the code mapped
     found = subject(request)
     built = build(found.model, found.dtype, found.device, request.weights, request.revision, request.token)
     attempt = _try(built, found.settings, case, request.find_limit)
