@@ -35,9 +35,10 @@ def _planned(change: Change) -> Advice | None:
 
 
 def _advice(change: Change, after: Plan) -> Advice:
+    text = TEXTS[change.code].format(**change.values)
     return Advice(
-        change.code, TEXTS[change.code].format(**change.values), change.change, after.verdict, after.headroom_bytes,
-        after.max_requests, after.max_context, after.gpus, after.command,
+        change.code, text, change.values, change.change, after.verdict, after.headroom_bytes, after.max_requests,
+        after.max_context, after.gpus, after.command,
     )  # fmt: skip
 
 

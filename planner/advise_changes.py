@@ -277,4 +277,5 @@ def _both(first: Change, second: Change) -> Change:
         key: {**first.change.get(key, {}), **second.change.get(key, {})} for key in dict.fromkeys((*first.change, *second.change))
     }
     texts = [TEXTS[change.code].format(**change.values) for change in (first, second)]
-    return Change("two_changes", merged, {"first": texts[0], "second": texts[1]}, second.deployment)
+    parts = [{"code": change.code, "values": change.values} for change in (first, second)]
+    return Change("two_changes", merged, {"first": texts[0], "second": texts[1], "parts": parts}, second.deployment)

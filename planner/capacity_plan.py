@@ -27,11 +27,13 @@ Verdict = Literal["fits", "does_not_fit"]
 class Advice:
     """One change and what comes of it: settings, GPU, GPUs or engine to change, and the figures after planning again.
 
-    text: the change and its cost in English. headroom_bytes, max_requests, max_context: of the plan with the change.
+    text: the change and its cost in English. values: what fills the text in; of two changes `parts` has the code and values of
+    each. headroom_bytes, max_requests, max_context: of the plan with the change.
     """
 
     code: str
     text: str
+    values: dict[str, Any]
     change: dict[str, Any]
     verdict: Verdict
     headroom_bytes: int
