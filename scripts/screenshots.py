@@ -31,6 +31,8 @@ UNKNOWN = '{"model_type": "made_up", "num_hidden_layers": 4, "num_attention_head
 SCENES: dict[str, tuple[dict[str, object], ViewportSize, Literal["light", "dark"], str | None]] = {
     "plan": ({}, DESKTOP, "light", None),
     "plan-dark": ({"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "requests": 8}, DESKTOP, "dark", None),
+    "plan-zh-CN": ({"lang": "zh-CN"}, DESKTOP, "light", None),
+    "plan-zh-TW": ({"lang": "zh-TW"}, DESKTOP, "light", None),
     "plan-phone": ({"model": "google/gemma-3-27b-it", "tokens": 131072, "gpu": "h100"}, PHONE, "light", None),
     "hybrid": ({"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "tokens": 131072, "gpu": "h200"}, DESKTOP, "light", None),
     "sliding": ({"model": "google/gemma-3-27b-it", "tokens": 131072, "kv": "fp8", "gpu": "h100"}, DESKTOP, "light", None),
@@ -86,7 +88,7 @@ SCENES.update({name: ({"page": "capacity", **query}, size, scheme, None) for nam
 #: Streamlit scrolls inside this element, not in the window.
 HEIGHT = "document.querySelector('[data-testid=\"stMain\"]').scrollHeight"
 #: What the documents show; the others are for looking at.
-SHOWN = ("plan", "plan-dark", "plan-phone", "hybrid", "engine", "engine-phone", "capacity", "error")
+SHOWN = ("plan", "plan-dark", "plan-zh-CN", "plan-zh-TW", "plan-phone", "hybrid", "engine", "engine-phone", "capacity", "error")
 
 
 def free_port() -> int:

@@ -11,7 +11,7 @@ from planner.cache import CacheBytes, architecture_bytes
 from planner.hardware import Gpu
 from planner.model import Model
 from planner.units import ceil_div
-from ui import charts, messages
+from ui import charts, messages, words
 from ui import format as fmt
 from ui.i18n import t
 from ui.inputs import Workload, over_limit
@@ -45,7 +45,7 @@ def headline(model: Model, cache: CacheBytes, workload: Workload) -> None:
     tiles.metric(
         t("answer.token"), fmt.size(cache.bytes_per_token), _next_token(model, cache, workload), delta_color="off",
         delta_arrow="off", border=True,
-        help=t("answer.token.help", exact=f"{cache.bytes_per_token:,.10g} bytes", tokens=tokens),
+        help=t("answer.token.help", exact=fmt.exact(float(cache.bytes_per_token)), tokens=tokens),
     )  # fmt: skip
     gpu_tile(tiles, model, cache, workload.gpu)
     over_limit(model, workload.tokens)
@@ -57,8 +57,7 @@ def size_tile(tiles: DeltaGenerator, label: str, count: int, help_text: str) -> 
 
 
 def _subtitle(model: Model, dtype: str) -> str:
-    kinds = ", ".join(f"{count} {kind}" for kind, count in model.kinds.items())
-    layers = t("answer.layers", count=len(model.layers), kinds=kinds)
+    layers = t("answer.layers", count=len(model.layers), kinds=words.kinds(model.kinds))
     own = sorted({cache.kv_heads for layer in model.layers for cache in layer.caches if hasattr(cache, "kv_heads")})
     heads = ""
     if own and model.attention_heads:
@@ -141,7 +140,7 @@ def on_gpu(model: Model, cache: CacheBytes, gpu: Gpu | None, ranks: int = 1) -> 
                 {
                     t("weights.name"): item.name, t("weights.params"): fmt.cell(item.params),
                     t("weights.gib"): item.bytes / planner.GIB,
-                    t("weights.confidence"): item.confidence, t("weights.source"): item.source,
+                    t("weights.confidence"): words.confidence(item.confidence), t("weights.source"): item.source,
                 }
                 for item in model.weights.items
             ]  # fmt: skip

@@ -41,7 +41,7 @@ def answered(asked: Asked) -> Plan | None:
 
 def _refused(problem: PlannerError, title: str) -> None:
     """What the engine does not take is a warning, what cannot be asked an error."""
-    body = messages.plain(messages.sentence(problem.message))
+    body = messages.told(problem)
     if isinstance(problem, EngineRefusal):
         st.warning(body, icon=":material/block:", title=title)
     else:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from planner.capacity_plan import Plan
 from planner.units import GIB
 from ui import format as fmt
-from ui import messages
+from ui import messages, words
 from ui.charts import COLOURS, PATTERNS, Figure
 from ui.i18n import t
 
@@ -28,6 +28,11 @@ def parts(plan: Plan) -> list[tuple[str, int]]:
     return [(term.name, term.bytes) for term in plan.terms[1:] if term.bytes > 0]
 
 
+def named(name: str, count: int) -> str:
+    """A term with its size."""
+    return t("capacity.term", name=words.term(name), size=fmt.size(count))
+
+
 def _styles(plan: Plan) -> list[tuple[str, int, str, str]]:
     """(term, bytes, colour, pattern) in the order of the bar."""
     spare, found = list(_REST), []
@@ -40,21 +45,19 @@ def _styles(plan: Plan) -> list[tuple[str, int, str, str]]:
     return found
 
 
-def legend(plan: Plan) -> str:
+def legend(plan: Plan) -> list[str]:
     """The terms of the bar in its order, as Markdown, because Plotly's own legend is cut on a narrow screen."""
-    words = [
-        f':color[\u2003]{{background="{colour}"}}\u00a0'
-        + messages.plain(t("capacity.term", name=name, size=fmt.size(count)).replace(" ", "\u00a0").replace("-", "\u2011"))
+    return [
+        f':small[:color[\u2002]{{background="{colour}"}} {messages.plain(named(name, count))}]'
         for name, count, colour, _ in _styles(plan)
     ]
-    return f":small[{' &emsp; '.join(words)}]"
 
 
 def bar(plan: Plan) -> Figure:
     """One GPU's memory, the end of it marked; what is short sticks out beyond the mark."""
     total, data = plan.terms[0].bytes, list[Figure]()
     for name, count, colour, pattern in _styles(plan):
-        label = t("capacity.term", name=name, size=fmt.size(count))
+        label = named(name, count)
         data.append({
             "type": "bar", "orientation": "h", "y": [""], "x": [count / GIB], "name": label,
             "marker": {

@@ -17,7 +17,7 @@ def show(plan: Plan, asked: Asked) -> None:
     try:
         found = capacity_ask.simulation(asked, plan)
     except EngineRefusal as problem:
-        st.info(messages.plain(messages.sentence(problem.message)), icon=":material/block:")
+        st.info(messages.told(problem), icon=":material/block:")
         return
     grid = st.grid(len(found.curve) + 1, min_column_width=150)
     waits = "waiting" if found.reserves_whole else "preempted"

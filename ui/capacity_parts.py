@@ -6,16 +6,16 @@ import streamlit as st
 
 from planner.capacity import Option
 from planner.capacity_plan import Plan
-from planner.plan_report import plan_data, verdict_line
-from ui import capacity_apply, capacity_ask, capacity_charts, capacity_map, capacity_others, charts, messages
+from planner.units import GIB
+from ui import capacity_apply, capacity_ask, capacity_charts, capacity_map, capacity_others, charts, messages, words
 from ui import format as fmt
 from ui.capacity_inputs import Asked
 from ui.i18n import t
 
 
 def verdict(plan: Plan, asked: Asked) -> None:
-    """The shell's own first line, and how sure it is."""
-    text = messages.plain(verdict_line(plan_data(plan)))
+    """In English the shell's own first line, and how sure it is."""
+    text = messages.plain(words.verdict(plan))
     if plan.fits and plan.certain:
         st.success(f"**{text}**", icon=":material/check_circle:")
     elif plan.fits:
@@ -32,8 +32,8 @@ def verdict(plan: Plan, asked: Asked) -> None:
         if count > 1
     )  # fmt: skip
     cards = " + ".join(f"{share.count} × {share.gpu}" for share in plan.per_gpu)
-    words = (plan.model.name, cards, plan.engine if asked.option == plan.engine else asked.option, split)
-    st.caption(messages.plain(" · ".join(word for word in words if word)))
+    about = (plan.model.name, cards, plan.engine if asked.option == plan.engine else asked.option, split)
+    st.caption(messages.plain(" · ".join(word for word in about if word)))
 
 
 def _range(plan: Plan) -> str:
@@ -78,7 +78,7 @@ def _room(plan: Plan) -> str:
     """The range of what is free, or of what is short, in the words of the figure that it stands below."""
     low, high = plan.headroom_low, plan.headroom_high
     if not plan.certain:
-        return t("capacity.range", low=_signed(low), high=_signed(high))
+        return t("capacity.range", low=f"{low / GIB:.2f}", high=f"{high / GIB:.2f} GiB")
     if high < 0:
         low, high = -high, -low
     return t("capacity.range", low=fmt.size(low), high=fmt.size(high))
@@ -87,22 +87,33 @@ def _room(plan: Plan) -> str:
 def memory(plan: Plan) -> None:
     """The bar of one GPU and the terms that it is made of."""
     st.header(t("capacity.memory.many" if plan.gpus > 1 else "capacity.memory"), anchor=False)
-    listed = "; ".join(f"{name} {fmt.size(count)}" for name, count in capacity_charts.parts(plan))
+    listed = "; ".join(capacity_charts.named(name, count) for name, count in capacity_charts.parts(plan))
     alt = t("capacity.bar.alt", gpu=plan.gpu.name, size=fmt.size(plan.terms[0].bytes), terms=listed)
-    st.markdown(capacity_charts.legend(plan))
+    with st.container(horizontal=True):
+        for term in capacity_charts.legend(plan):
+            st.markdown(term, width="content")
     charts.show(capacity_charts.bar(plan), "capacity_bar", alt)
     rows = [
         {
-            t("capacity.terms.name"): messages.plain(term.name), t("capacity.terms.size"): fmt.size(term.bytes),
-            t("capacity.terms.confidence"): term.confidence,
+            t("capacity.terms.name"): messages.plain(words.term(term.name)), t("capacity.terms.size"): fmt.size(term.bytes),
+            t("capacity.terms.confidence"): words.confidence(term.confidence),
             t("capacity.terms.range"): t("capacity.range", low=fmt.size(term.low), high=fmt.size(term.high))
             if term.low != term.high else "",
-            t("capacity.terms.bytes"): f"{term.bytes:,}", t("capacity.terms.source"): messages.plain(term.source),
         }
         for term in plan.terms
     ]  # fmt: skip
     st.table(rows, border="horizontal", hide_index=True, alt=t("capacity.terms.alt"))
     st.caption(t("capacity.terms.note"))
+    # Apart, because long sources make the rows of a narrow table high.
+    sources = [
+        {
+            t("capacity.terms.name"): messages.plain(words.term(term.name)), t("capacity.terms.bytes"): f"{term.bytes:,}",
+            t("capacity.terms.source"): messages.plain(term.source),
+        }
+        for term in plan.terms
+    ]  # fmt: skip
+    with st.expander(t("capacity.terms.source"), icon=":material/menu_book:"):
+        st.table(sources, border="horizontal", hide_index=True, alt=t("capacity.terms.source"))
     if len(plan.per_gpu) > 1:
         _cards(plan)
 
@@ -149,7 +160,7 @@ def advice(plan: Plan, asked: Asked) -> None:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             most = t("capacity.no_limit") if one.max_requests is None else f"{one.max_requests:,}"
             after = t("capacity.advice.after", free=fmt.size(one.headroom_bytes), most=most, length=f"{one.max_context:,}")
-            st.markdown(f"{messages.plain(messages.sentence(one.text))}  \n:small[{after}]", width="stretch")
+            st.markdown(f"{messages.plain(messages.sentence(words.advice(one)))}  \n:small[{after}]", width="stretch")
             new = capacity_apply.values(one.change, one.gpus, asked, plan)
             if new is not None:
                 st.button(

@@ -10,7 +10,7 @@ from planner.latency import Latency, latency
 from planner.latency_efficiency import Range
 from planner.plan_report import plan_cost
 from planner.units import ceil_div
-from ui import messages
+from ui import messages, words
 from ui.i18n import t
 
 
@@ -32,7 +32,7 @@ def show(plan: Plan, price: float | None) -> None:
                 border=True,
                 help=t(f"capacity.time.{name}.help", prompt=f"{found.prompt_tokens:,}", requests=f"{found.concurrency:,}"),
             )  # fmt: skip
-        st.caption(t("capacity.time.note", bound=messages.plain(found.bound)))
+        st.caption(t("capacity.time.note", bound=words.bound(found.bound)))
         for text in found.warnings:
             st.caption(messages.plain(messages.sentence(text)))
     if price:
@@ -55,7 +55,7 @@ def _estimate(plan: Plan) -> Latency | str:
             encoder_tokens=work.encoder_tokens,
         )  # fmt: skip
     except InputError as problem:
-        return t("capacity.time.unknown", reason=messages.plain(messages.sentence(problem.message)))
+        return t("capacity.time.unknown", reason=messages.told(problem))
 
 
 def _cost(plan: Plan, price: float) -> None:

@@ -14,6 +14,7 @@ from planner import explain
 from planner.cache import CacheBytes
 from planner.units import GIB
 from ui import format as fmt
+from ui import words
 from ui.i18n import t
 
 Figure = dict[str, Any]
@@ -68,23 +69,24 @@ def layers(cache: CacheBytes) -> Figure:
     """One cell a layer, coloured by kind, split where a layer keeps two; above it each layer's bytes where they differ."""
     parts = _parts(cache)
     different = len({layer.bytes for layer in cache.layers}) > 1
-    name, scale = fmt.unit(max((layer.bytes for layer in cache.layers), default=0))
+    unit, scale = fmt.unit(max((layer.bytes for layer in cache.layers), default=0))
     below = {layer.index: 0 for layer in cache.layers}
     data: list[Figure] = []
     for kind, cells in parts.items():
-        hover = [f"{t('layers.hover', index=i, kind=kind)}<br>{fmt.size(count)}" for i, _, _, count in cells]
+        name = words.kind(kind)
+        hover = [f"{t('layers.hover', index=i, kind=name)}<br>{fmt.size(count)}" for i, _, _, count in cells]
         common = {
             "type": "bar", "x": [i for i, *_ in cells], "width": _CELL, "marker": _marker(kind), "hovertext": hover,
             "hoverinfo": "text",
         }  # fmt: skip
         strip = {"base": [place / n for _, place, n, _ in cells], "y": [1 / n for _, _, n, _ in cells]}
-        data.append({**common, **strip, "name": f"{kind} × {len(cells)}", "legendgroup": kind, "yaxis": "y"})
+        data.append({**common, **strip, "name": f"{name} × {len(cells)}", "legendgroup": kind, "yaxis": "y"})
         if different:
             base = [below[i] / scale for i, *_ in cells]
             for i, _, _, count in cells:
                 below[i] += count
             tall = {"base": base, "y": [count / scale for *_, count in cells], "yaxis": "y2"}
-            data.append({**common, **tall, "name": kind, "legendgroup": kind, "showlegend": False})
+            data.append({**common, **tall, "name": name, "legendgroup": kind, "showlegend": False})
     first, last = min(below, default=0), max(below, default=0)
     layout: Figure = {
         "height": 300 if different else 140,
@@ -99,7 +101,7 @@ def layers(cache: CacheBytes) -> Figure:
         "yaxis": {"visible": False, "range": [0, 1], "fixedrange": True, "domain": [0, 0.2] if different else [0, 1]},
     }  # fmt: skip
     if different:
-        title = {"text": t("layers.bytes", unit=name)}
+        title = {"text": t("layers.bytes", unit=unit)}
         layout["yaxis2"] = {
             "domain": [0.26, 1], "anchor": "x", "fixedrange": True, "rangemode": "tozero", "title": title, "automargin": True,
         }  # fmt: skip
@@ -138,7 +140,7 @@ def curve(
         {
             "type": "scatter", "mode": "lines", "name": label, "line": styles[style], "x": [x for x, _ in points],
             "y": [count / scale for _, count in points], "text": [fmt.size(count) for _, count in points],
-            "hovertemplate": "%{x:,} tokens: %{text}<extra>" + label + "</extra>",
+            "hovertemplate": t("curve.hover") + "<extra>" + label + "</extra>",
         }
         for label, style, points in lines
     ]  # fmt: skip

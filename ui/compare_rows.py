@@ -20,7 +20,7 @@ from ui import messages
 from ui.capacity_inputs import named
 from ui.engine_dtypes import settings_for
 from ui.engine_fields import LABELS, engine_of
-from ui.i18n import t
+from ui.i18n import language, t
 
 #: Combinations that are planned at most; each takes a tenth of a second or so when it is asked for first.
 MOST = 60
@@ -53,9 +53,14 @@ def combinations(
     return itertools.product(models, engines, gpus, dtypes)
 
 
-@st.cache_data(max_entries=2048, show_spinner=False)
 def row(model: str, option: str, gpu: str, word: str, count: int, tokens: int, requests: int) -> Row:
     """One combination, planned for `requests` requests of `tokens` positions."""
+    return _row(model, option, gpu, word, count, tokens, requests, language())
+
+
+@st.cache_data(max_entries=2048, show_spinner=False)
+def _row(model: str, option: str, gpu: str, word: str, count: int, tokens: int, requests: int, spoken: str) -> Row:
+    """Kept for all visitors who speak `spoken`, which a reason is said in."""
     name, label = gpu, LABELS[option]
     try:
         node, _ = named(gpu)

@@ -16,7 +16,7 @@ from planner.errors import PlannerError
 from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
 from planner.model import Model
-from ui import charts, messages, transformers_words, waterfall
+from ui import charts, messages, transformers_words, waterfall, words
 from ui import format as fmt
 from ui.answer import gpu_tile, requests_text, size_tile
 from ui.engine_input import Choice
@@ -106,9 +106,8 @@ def why(model: Model, answer: Answer) -> None:
         st.markdown(t(key, **fields, difference=fmt.size(abs(change)), exact=fmt.exact(abs(change))))
     if answer.reasons:
         figure = waterfall.figure(answer.choice.label, answer.plain.total_bytes, answer.reasons)
-        texts = [reason.text for reason in answer.reasons]
+        texts = [words.reason(reason) for reason in answer.reasons]
         charts.show(figure, "why_chart", t("why.alt", **fields, reasons="; ".join(texts)))
         st.markdown("\n".join(f"- {messages.plain(text)}" for text in texts))
     if answer.choice.option == "transformers":
-        words = transformers_words.reasons(model, answer.cache, answer.choice.settings)
-        st.markdown(" ".join(words))
+        st.markdown(" ".join(transformers_words.reasons(model, answer.cache, answer.choice.settings)))

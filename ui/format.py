@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.units import GIB, KIB, MIB, format_bytes
+from ui.i18n import t
 
 #: No TiB on an axis or in a column: memory is talked about in GiB, also beyond 1,024 of them.
 _SIZES = (("GiB", GIB), ("MiB", MIB), ("KiB", KIB), ("B", 1))
@@ -13,9 +14,9 @@ def size(count: float) -> str:
     return format_bytes(round(count))
 
 
-def exact(count: int) -> str:
-    """Bytes to the last one: "10,737,418,240 bytes"."""
-    return f"{count:,} byte{'' if count == 1 else 's'}"
+def exact(count: float) -> str:
+    """Bytes to the last one: "10,737,418,240 bytes"; an average with ten digits."""
+    return t("unit.byte") if count == 1 else t("unit.bytes", count=f"{count:,}" if isinstance(count, int) else f"{count:,.10g}")
 
 
 def unit(largest: float) -> tuple[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from ui import messages
 from ui.i18n import DEFAULT, NAMES, languages, speak, t
 
 #: Streamlit writes "en" into every page; screen readers, translators and the choice of glyphs go by it.
@@ -23,12 +24,12 @@ def of_browser(locale: str | None) -> str:
 
 
 def settle() -> None:
-    """Choose the language before the first text. A link's `lang` that is none is reported with the link's other bad values."""
+    """Choose the language before the first text."""
     state, asked = st.session_state, st.query_params.get("lang")
     if "language" not in state:
         speak(asked if asked in languages() else of_browser(st.context.locale))
         if asked is not None and asked not in languages():
-            state.setdefault("link_lost", {})["lang"] = asked
+            state.language_lost = asked
     speak(state.language)
     if state.language == of_browser(st.context.locale):
         st.query_params.pop("lang", None)
@@ -37,7 +38,7 @@ def settle() -> None:
 
 
 def switch() -> None:
-    """Tell the browser the language, and offer the others where there are any."""
+    """Tell the browser the language, offer the others where there are any, and report a link's `lang` that is none."""
     _HTML_LANG(key="html_lang", data={"lang": st.session_state.language}, height=0)
     if len(languages()) < 2:
         return
@@ -46,7 +47,10 @@ def switch() -> None:
             t("app.language"), languages(), key="language_choice", default=st.session_state.language,
             format_func=NAMES.__getitem__, label_visibility="collapsed", required=True, on_change=_choose,
         )  # fmt: skip
+    if "language_lost" in st.session_state:
+        messages.ignored({"lang": st.session_state.language_lost})
 
 
 def _choose() -> None:
     st.session_state.language = st.session_state.language_choice
+    st.session_state.pop("language_lost", None)

@@ -11,9 +11,12 @@ import streamlit as st
 
 from planner.errors import EngineRefusal, InputError, PlannerError
 from ui.i18n import t, texts
+from ui.words import said
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|>~:$<&])")
 _MAX_LENGTH = 600
+#: Chinese characters and their punctuation come after this one.
+_CHINESE = "\u2e80"
 _LOG = logging.getLogger(__name__)
 
 
@@ -27,14 +30,21 @@ def plain(text: object) -> str:
 
 
 def sentence(text: str) -> str:
-    """A message of the planner as a sentence: a capital first, a full stop last."""
+    """A message of the planner as a sentence: a capital first, the full stop of its script last."""
     text = text.strip()
     if not text:
         return text
     first = text.split(maxsplit=1)[0]
     keep = first != first.lower() or not first.isalpha()  # a model id or a field keeps its own spelling
     text = text if keep else text[0].upper() + text[1:]
-    return text if text[-1] in ".!?…" else text + "."
+    stop = "。" if any(c > _CHINESE for c in text) else "."
+    return text if text[-1] in ".!?…。！？" else text + stop
+
+
+def told(problem: PlannerError) -> str:
+    """What was wrong and what would be right, as text: by the error's code, with the planner's own English behind it."""
+    detail = sentence(problem.message)
+    return plain(said(f"error.{problem.code}", detail, detail=detail))
 
 
 def hint(error: PlannerError) -> str:
@@ -47,7 +57,7 @@ def hint(error: PlannerError) -> str:
 
 def error(problem: PlannerError, title: str | None = None) -> None:
     """One box that says what was wrong and what would be right. A refusal is a warning: the planner's own figure stands."""
-    body = "  \n".join(part for part in (plain(sentence(problem.message)), hint(problem)) if part)
+    body = "  \n".join(part for part in (told(problem), hint(problem)) if part)
     if isinstance(problem, EngineRefusal):
         st.warning(body, icon=":material/block:", title=title or t("error.refused", engine=t("error.some_engine")))
     else:
@@ -56,7 +66,7 @@ def error(problem: PlannerError, title: str | None = None) -> None:
 
 def engine_error(problem: PlannerError, engine: str) -> None:
     """One box that says why an engine has no answer, and that the architecture's stands. Its refusal is no error of the page."""
-    body = "  \n".join((plain(sentence(problem.message)), t("hint.engine")))
+    body = "  \n".join((told(problem), t("hint.engine")))
     if isinstance(problem, EngineRefusal):
         st.warning(body, icon=":material/block:", title=t("error.refused", engine=engine))
     elif isinstance(problem, InputError):

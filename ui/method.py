@@ -9,8 +9,8 @@ import streamlit as st
 
 from planner import layers
 from planner.dtypes import FORMATS
-from ui import messages
-from ui.i18n import t
+from ui import messages, words
+from ui.i18n import DEFAULT, language, t
 
 
 def _kinds() -> list[type[layers.LayerCache]]:
@@ -39,8 +39,12 @@ def _paragraph(text: str) -> None:
 
 st.title(t("method.title"), anchor=False)
 st.markdown(t("method.lead"))
+seen: set[str] = set()
 for kind in _kinds():
     st.header(f"{kind.__name__}: `{kind.kind}`", anchor=kind.__name__.lower())
+    if language() != DEFAULT and kind.kind not in seen:  # the docstrings are English; a kind's own class is its first
+        st.markdown(f"**{words.kind(kind.kind)}**  \n{words.kind_keeps(kind.kind)}")
+    seen.add(kind.kind)
     for paragraph in (inspect.getdoc(kind) or "").split("\n\n"):
         _paragraph(paragraph)
 st.header(t("method.formats"), anchor="formats")

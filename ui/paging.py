@@ -29,7 +29,7 @@ def show(model: Model, answer: Answer, gpu: Gpu | None) -> None:
     else:
         share = f"{100 * lost.lost_bytes / lost.total_bytes:,.2g} %"
         st.markdown(t("paging.lost", total=fmt.size(lost.total_bytes), lost=fmt.size(lost.lost_bytes), share=share))
-        st.markdown("\n".join(f"- **{fmt.size(size)}** ({fmt.exact(size)}) {text}" for text, size in named))
+        st.markdown("\n".join(t("paging.part", size=fmt.size(size), exact=fmt.exact(size), what=what) for what, size in named))
         st.caption(t("paging.needed", needed=fmt.exact(lost.needed_bytes)))
     _prefix(model, answer, gpu)
 

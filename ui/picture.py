@@ -10,7 +10,7 @@ import streamlit as st
 from planner import explain
 from planner.cache import CacheBytes, architecture_bytes
 from planner.model import Model
-from ui import charts
+from ui import charts, words
 from ui import format as fmt
 from ui.answer import requests_text
 from ui.i18n import t
@@ -26,14 +26,14 @@ def maths(model: Model, cache: CacheBytes, kv_cache_dtype: str | None, beside_en
     st.header(t("maths.title.architecture") if beside_engine else t("maths.title"), anchor=False)
     found = explain.groups(model, cache, kv_cache_dtype)
     for group in found[:_MAX_GROUPS]:
-        what = " + ".join(explain.KINDS[kind] for kind in group.kind.split("+"))
         where = t("maths.where.one" if group.count == 1 else "maths.where.many", layers=group.where)
-        st.markdown(t("maths.group", count=group.count, kind=group.kind, where=where, what=what))
+        kind, what = words.kind(group.kind), words.kind_keeps(group.kind)
+        st.markdown(t("maths.group", count=group.count, kind=kind, where=where, what=what))
         if group.count == 1:
-            text = t("maths.single", formula=group.formula, bytes=f"{group.bytes:,}", size=fmt.size(group.bytes))
+            text = t("maths.single", formula=words.formula(group.formula), bytes=f"{group.bytes:,}", size=fmt.size(group.bytes))
         else:
             total = t("maths.total", count=group.count, bytes=f"{group.bytes:,}", size=fmt.size(group.bytes))
-            text = t("maths.each", formula=group.formula, bytes=f"{group.bytes_each:,}") + "\n" + total
+            text = t("maths.each", formula=words.formula(group.formula), bytes=f"{group.bytes_each:,}") + "\n" + total
         if group.bytes:
             st.code(text, language=None, wrap_lines=True)
     if len(found) > _MAX_GROUPS:
@@ -49,7 +49,7 @@ def maths(model: Model, cache: CacheBytes, kv_cache_dtype: str | None, beside_en
 def layers(model: Model, cache: CacheBytes, engine: str | None = None) -> None:
     """The layers as a picture coloured by kind, and each of them in a table. engine: whose allocation it is."""
     st.header(t("layers.title.engine", engine=engine) if engine else t("layers.title"), anchor=False)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(layer.kind for layer in cache.layers).items())
+    kinds = words.kinds(Counter(layer.kind for layer in cache.layers))
     alt = t("layers.alt", count=len(cache.layers), model=model.name, kinds=kinds)
     charts.show(charts.layers(cache), "layers_chart", alt)
     if engine:
@@ -59,7 +59,7 @@ def layers(model: Model, cache: CacheBytes, engine: str | None = None) -> None:
         rows = [
             {
                 t("layers.column.layer"): layer.index,
-                t("layers.column.kind"): layer.kind,
+                t("layers.column.kind"): words.kind(layer.kind),
                 t("layers.column.positions"): _joined(part.positions for part in layer.parts),
                 t("layers.column.window"): _joined(part.window for part in layer.parts),
                 t("layers.column.heads"): _joined(part.heads for part in layer.parts),
@@ -82,7 +82,7 @@ def _engine_groups(cache: CacheBytes) -> None:
     """Layers that take the same, one line each, and their sum: an engine's answer has no formula of its own to fill in."""
     found = explain.engine_groups(cache)
     lines = [
-        t("layers.group", count=group.count, kind=group.kind, layers=group.where, each=f"{group.bytes_each:,}",
+        t("layers.group", count=group.count, kind=words.kind(group.kind), layers=group.where, each=f"{group.bytes_each:,}",
           bytes=f"{group.bytes:,}")
         for group in found[:_MAX_GROUPS] if group.bytes
     ]  # fmt: skip

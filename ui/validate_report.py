@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from ui import charts, messages
+from ui import charts, messages, words
 from ui import format as fmt
 from ui.charts import COLOURS
 from ui.i18n import t
@@ -46,10 +46,10 @@ def verdict(report: Report) -> None:
     else:
         listed = "".join(f"\n- {messages.plain(line)}" for line in report.differences[:8])
         st.error(t("validate.differs", count=len(report.differences)) + "\n" + listed, icon=":material/cancel:")
-    kinds = ", ".join(f"{count} {kind}" for kind, count in report.model.kinds.items())
     st.caption(messages.plain(t(
-        "validate.facts", model=report.model.name, layers=report.model.layers, full=report.model.full_layers, kinds=kinds,
-        cache=report.run.cache, dtype=report.run.dtype, device=report.device.name, created=report.created,
+        "validate.facts", model=report.model.name, layers=report.model.layers, full=report.model.full_layers,
+        kinds=words.kinds(report.model.kinds), cache=report.run.cache, dtype=report.run.dtype, device=report.device.name,
+        created=report.created,
     )))  # fmt: skip
     st.caption(messages.plain(t("validate.versions", versions=", ".join(f"{k} {v}" for k, v in report.versions.items()))))
 
@@ -130,7 +130,7 @@ def layers(report: Report) -> None:
             {
                 t("validate.checks.point"): t("validate.checks.where", batch=point.batch, tokens=point.tokens),
                 t("validate.layers.layer"): f"{run.first}–{run.first + run.count - 1}" if run.count > 1 else f"{run.first}",
-                t("validate.layers.kind"): run.kind, t("validate.layers.class"): run.cls,
+                t("validate.layers.kind"): words.kind(run.kind), t("validate.layers.class"): run.cls,
                 t("validate.checks.predicted"): f"{run.predicted_bytes:,}",
                 t("validate.checks.measured"): f"{run.measured_bytes:,}",
             }

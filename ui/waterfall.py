@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from planner.engines.explain import Reason
 from ui import format as fmt
+from ui import words
 from ui.charts import COLOURS, Figure
 from ui.i18n import t
 
@@ -27,7 +28,7 @@ def figure(engine: str, plain_bytes: int, reasons: Sequence[Reason]) -> Figure:
         *(sign + fmt.size(abs(reason.bytes)) for sign, reason in zip(signed, reasons, strict=True)),
         fmt.size(end),
     ]
-    hover = [labels[0], *(reason.text for reason in reasons), labels[-1]]
+    hover = [labels[0], *(words.reason(reason) for reason in reasons), labels[-1]]
     room = max(heights) / scale
     return {
         "data": [
