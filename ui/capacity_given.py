@@ -28,7 +28,7 @@ def ask() -> dict[str, str]:
     said = any(name in st.session_state.link for name in IN_LINK)
     with st.expander(t("capacity.given"), icon=":material/edit_note:", key="given_more", expanded=said):
         st.caption(t("capacity.given.note"))
-        grid = st.grid(6, min_column_width=150)
+        grid = st.grid(6, min_column_width=130)
         for term in TERMS:
             value = grid.number_input(
                 t(f"capacity.given.{term.replace(' ', '_').replace('-', '_')}"), 0.0, _MAX_GIB, None, step=0.1, format="%.2f",

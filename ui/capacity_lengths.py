@@ -114,7 +114,7 @@ def _texts() -> tuple[str, str]:
 
 def _ends() -> dict[str, int | None]:
     """The 95th percentile of prompt and answer, and the longest of each where there is one."""
-    grid, found = st.grid(4, min_column_width=150), dict[str, int | None]()
+    grid, found = st.grid(4, min_column_width=130), dict[str, int | None]()
     for name, p95 in _P95.items():
         for word, default in (("p95", p95), ("max", None)):
             key = f"{name}_{word}"
@@ -143,7 +143,7 @@ def _parsed(name: str, words: str) -> int | Lengths:
 
 def _shared() -> dict[str, Any]:
     """What requests have in common and hold beside their text."""
-    grid = st.grid(5, min_column_width=150)
+    grid = st.grid(5, min_column_width=130)
     found: dict[str, Any] = {}
     for key, field, most, step in (
         ("shared", "shared_prefix_tokens", inputs.MAX_TOKENS, 256), ("images", "image_tokens", inputs.MAX_TOKENS, 256),

@@ -13,29 +13,27 @@ APP = Path(__file__).resolve().parents[2] / "app.py"
 OpenPage = Callable[..., AppTest]
 
 
+def opening(timeout: int, page: str | None = None) -> OpenPage:
+    """What opens the app, or one of its pages as the first of a session, by a link with these parameters."""
+
+    def opened(**link: object) -> AppTest:
+        app = AppTest.from_file(str(APP), default_timeout=timeout)
+        for name, value in link.items():
+            app.query_params[name] = str(value)
+        return (app.switch_page(page) if page else app).run()
+
+    return opened
+
+
 @pytest.fixture
 def open_page(monkeypatch: pytest.MonkeyPatch) -> OpenPage:
     """open_page(model=..., tokens=...): the page as a link with these parameters opens it. The Hub is switched off."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-    def opened(**link: object) -> AppTest:
-        page = AppTest.from_file(str(APP), default_timeout=30)
-        for name, value in link.items():
-            page.query_params[name] = str(value)
-        return page.run()
-
-    return opened
+    return opening(30)
 
 
 @pytest.fixture
 def open_capacity(monkeypatch: pytest.MonkeyPatch) -> OpenPage:
-    """The Capacity page as a link with these parameters opens it, the first page of its session."""
+    """The same of the Capacity page."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-    def opened(**link: object) -> AppTest:
-        page = AppTest.from_file(str(APP), default_timeout=60)
-        for name, value in link.items():
-            page.query_params[name] = str(value)
-        return page.switch_page("ui/capacity.py").run()
-
-    return opened
+    return opening(60, "ui/capacity.py")
