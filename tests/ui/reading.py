@@ -46,6 +46,13 @@ def data(line: str) -> dict[str, Any]:
     return found
 
 
+def terms(page: AppTest) -> list[tuple[int, str]]:
+    """(bytes, confidence) of each use of the memory, which are two tables."""
+    told, exact = (page.table[place].value.to_dict("records") for place in (0, 1))
+    assert [row["Use"] for row in told] == [row["Use"] for row in exact]
+    return [(int(b["Bytes"].replace(",", "")), a["Confidence"]) for a, b in zip(told, exact, strict=True)]
+
+
 def pressed(page: AppTest, ending: str) -> AppTest:
     """The page after the first button whose key ends like this."""
     buttons = {str(button.key): button for button in page.button if button.key}

@@ -13,7 +13,7 @@ from ui.capacity_inputs import Asked, named
 from ui.model_input import from_catalogue
 
 from .conftest import OpenPage
-from .reading import DEEPSEEK, GEMMA, LLAMA, NEXT, WHISPER, pressed, printed, shell, verdict
+from .reading import DEEPSEEK, GEMMA, LLAMA, NEXT, WHISPER, pressed, printed, shell, terms, verdict
 from .test_plan_page import config, faults, pasted, texts
 
 # The verdict
@@ -60,10 +60,8 @@ def test_every_engine_and_model_agrees_with_the_shell(open_capacity: OpenPage, l
 
 def test_the_terms_are_the_librarys_and_add_up(open_capacity: OpenPage) -> None:
     page = open_capacity()
-    rows = page.table[0].value.to_dict("records")
     own = plan(from_catalogue(LLAMA), "vllm", None, "h100-sxm", 1, Workload(7_168, 1_024, 16))
-    assert [int(row["Bytes"].replace(",", "")) for row in rows] == [term.bytes for term in own.terms]
-    assert [row["Confidence"] for row in rows] == [term.confidence for term in own.terms]
+    assert terms(page) == [(term.bytes, term.confidence) for term in own.terms]
     assert sum(count for _, count in capacity_charts.parts(own)) == own.terms[0].bytes
 
 

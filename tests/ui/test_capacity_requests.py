@@ -10,7 +10,7 @@ from ui.capacity_given import TERMS, key
 from ui.capacity_upload import safe_name
 
 from .conftest import OpenPage
-from .reading import LLAMA, data, printed, shell, verdict
+from .reading import LLAMA, data, printed, shell, terms, verdict
 from .test_plan_page import faults, texts
 
 LOGNORMAL = {
@@ -46,8 +46,7 @@ def test_the_page_says_what_the_shell_says(open_capacity: OpenPage, link: dict[s
     said = printed(line)
     assert verdict(page) == said.splitlines()[0]
     found = data(line)
-    rows = page.table[0].value.to_dict("records")
-    assert [int(row["Bytes"].replace(",", "")) for row in rows] == [term["bytes"] for term in found["terms"]]
+    assert terms(page) == [(term["bytes"], term["confidence"]) for term in found["terms"]]
     assert metrics(page)["Most requests"] == f"{found['max_requests']:,}"
     assert not [fault for fault in faults(page) if "could not be drawn" in fault]
 
@@ -159,9 +158,9 @@ def test_lengths_that_cannot_be_are_one_message(open_capacity: OpenPage, link: d
 def test_a_given_figure_wins_and_is_marked(open_capacity: OpenPage, term: str) -> None:
     page = open_capacity(**{key(term): 2.5})
     assert verdict(page) == printed(shell(page)).splitlines()[0]
-    given = [row for row in page.table[0].value.to_dict("records") if row["Confidence"] == "given"]
+    given = [count for count, confidence in terms(page) if confidence == "given"]
     if term != "kv":  # which is the cache's budget and no use of it
-        assert [int(row["Bytes"].replace(",", "")) for row in given] == [5 * 2**29]
+        assert given == [5 * 2**29]
     else:
         assert any(metric.delta == "of 2.50 GiB" for metric in page.metric)
 
