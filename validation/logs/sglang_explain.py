@@ -13,7 +13,7 @@ from planner.units import GIB
 from validation.logs import sglang_memory as memory
 from validation.logs.log import Check, CheckLine, Figure, Log, check_of
 from validation.logs.models import described
-from validation.logs.sglang_ours import ours, settings_of, versions
+from validation.logs.sglang_ours import DTYPES, ours, printed_settings, settings_of, versions
 from validation.logs.sglang_pools import Pool, Pools
 
 #: Figures of a rank that the planner has under the same name, with what they are.
@@ -22,8 +22,6 @@ COMPARED: Final[Mapping[str, str]] = {
     "swa_k_bytes": "keys of the window layers", "swa_v_bytes": "values of the window layers", "swa_tokens": "window tokens",
     "conv_bytes": "convolution states", "ssm_bytes": "recurrent states", "mamba_slots": "state slots",
 }  # fmt: skip
-_DTYPES: Final = {"float8_e4m3fn": "fp8_e4m3", "float8_e4m3fnuz": "fp8_e4m3", "float8_e5m2": "fp8_e5m2", "uint8": None,
-                  "bfloat16": "bfloat16", "float16": "float16", "float32": "float32", "float4_e2m1fn_x2": "fp4_e2m1"}  # fmt: skip
 _MOST: Final = 3
 #: Tensor-parallel sizes that are tried where the paste has one rank's lines alone.
 _RANKS: Final = (1, 2, 4, 8, 16)
@@ -77,6 +75,7 @@ def explain_log(log: Log, model: Model | None, gpu: Gpu | None) -> Check:
     rules += _rules(log, ranks, rank, result)
     if result is not None and not any(line.name == "kv_tokens" for line in lines):
         missing += _missing(log, rank)
+        rules += memory.fraction_rules(result.model, log, result.version, rank)
     row = int(result.found["row_bytes"]) if result is not None else 0
     stored = {"kv_cache_dtype": result.found["kv_cache_dtype"]} if result is not None else {}
     return check_of(lines, missing, memory.advice(log, row, {**log.settings, **stored}), rules)
@@ -141,13 +140,15 @@ def _scored(model: Model, log: Log, rank: Pools, gpu: Gpu | None) -> tuple[int, 
         one = _compared(model, log, rank, version)
         if one is not None:
             budget = list(memory.budget_lines(model, log, version, gpu, rank))
-            scored.append((one.agreeing - len(one.lines) + sum(line.agrees for line in budget) - len(budget), one))
-    return max(scored, key=lambda pair: pair[0]) if scored else None
+            agreeing = sum(line.agrees for line in budget)
+            scored.append((one.agreeing - len(one.lines) + agreeing - len(budget), agreeing, one))
+    best = max(scored, key=lambda row: row[:2], default=None)
+    return (best[0], best[2]) if best else None
 
 
 def _guesses(log: Log, rank: Pools) -> Iterator[dict[str, Any]]:
     """What a paste often leaves out: the ranks, how the cache is stored, the page."""
-    printed = any(_DTYPES.get(pool.dtype or "") for pool in rank.pools)
+    printed = any(DTYPES.get(pool.dtype or "") for pool in rank.pools)
     stored = ["fp8_e4m3", "nvfp4", "fp4_e2m1"] if _uint8(rank) else [] if printed else ["fp8_e4m3"]
     ranks = [count for count in _RANKS if count != log.settings.get("tensor_parallel_size", 1)]
     yield from ({"kv_cache_dtype": kind} for kind in stored)
@@ -189,14 +190,7 @@ def _compared(model: Model, log: Log, rank: Pools, version: str) -> Result | Non
     more: dict[str, Any] = {}
     if printed is not None:
         more["max_total_tokens"] = max(1, int(printed.value))
-    slots = rank.number("mamba_slots")
-    if slots is not None:
-        share = log.settings.get("data_parallel_size", 1) if log.settings.get("enable_dp_attention") else 1
-        more["max_mamba_cache_size"] = int(slots.value) * int(share)
-    for pool in rank.pools:
-        kind = _DTYPES.get(pool.dtype or "")
-        if kind and log.settings.get("kv_cache_dtype", "auto") == "auto" and pool.role == "target":
-            more["kv_cache_dtype"] = kind
+    more |= printed_settings(log.settings, rank)
     try:
         found = ours(model, settings_of(log.settings, version, **more))
     except PlannerError:

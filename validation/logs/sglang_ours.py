@@ -10,7 +10,13 @@ from planner.engines.sglang_cells import costs, resolve
 from planner.engines.versions import rules_at, table, version_key
 from planner.model import Model
 from validation.logs.rows import row_words
+from validation.logs.sglang_pools import Pools
 
+#: Storage as torch names it, and as the setting does; bytes hold fp4, or fp8 with its scales.
+DTYPES: Final[Mapping[str, str]] = {
+    "float8_e4m3fn": "fp8_e4m3", "float8_e4m3fnuz": "fp8_e4m3", "float8_e5m2": "fp8_e5m2", "float8_e5m2fnuz": "fp8_e5m2",
+    "bfloat16": "bfloat16", "float16": "float16", "float32": "float32", "float4_e2m1fn_x2": "fp4_e2m1",
+}  # fmt: skip
 #: More than any pool: for logs whose number of tokens is an input.
 AMPLE: Final = 1 << 50
 
@@ -27,6 +33,19 @@ def ours(model: Model, settings: sglang.Settings, budget: int = AMPLE) -> dict[s
         "draft_k_bytes": pool.details["draft_bytes"] // 2, "draft_v_bytes": pool.details["draft_bytes"] // 2,
         "draft_kv_bytes": pool.details["draft_bytes"],
     }  # fmt: skip
+
+
+def printed_settings(given: Mapping[str, Any], rank: Pools) -> dict[str, Any]:
+    """The settings that a rank's pools show: state slots, and how keys and values are stored."""
+    found: dict[str, Any] = {}
+    slots, target = rank.number("mamba_slots"), rank.pool("target")
+    if slots is not None:
+        share = given.get("data_parallel_size", 1) if given.get("enable_dp_attention") else 1
+        found["max_mamba_cache_size"] = int(slots.value) * int(share)
+    kind = DTYPES.get(target.dtype or "") if target is not None else None
+    if kind and given.get("kv_cache_dtype", "auto") == "auto":
+        found["kv_cache_dtype"] = kind
+    return found
 
 
 def versions(bracket: Sequence[str], given: str | None = None) -> list[str]:

@@ -55,6 +55,9 @@ def read(lines: Sequence[Line]) -> Log:
     if "free_gpu_memory_fraction" in words and 0 < float(words["free_gpu_memory_fraction"]) < 1:
         settings["free_gpu_memory_fraction"] = float(words["free_gpu_memory_fraction"])
     printed = {figure.name: figure for figure in every}
+    free = [figure for figure in every if figure.name == "available_bytes"]
+    if free:  # every rank prints its own, and the least decides
+        printed["available_bytes"] = min(free, key=lambda figure: figure.value)
     if "tokens_per_block" in printed:
         settings["tokens_per_block"] = int(printed["tokens_per_block"].value)
     cut = [f"line {line.number} is cut: {line.text.strip()[:80]}" for row, line in scanned.cut if row.starts not in COMMON]
