@@ -175,7 +175,7 @@ def _binding(every: Sequence[Figure]) -> dict[str, Figure]:
 
 def _singles(found: Sequence[Found]) -> dict[str, Any]:
     """Lines that stand alone: what a draft context takes, what fits, what could not be had."""
-    wanted = ("spec_fixed_bytes", "n_ctx_asked", "n_ctx_fitted", "refused_bytes", "projected_bytes")
+    wanted = ("fork_bytes", "spec_fixed_bytes", "n_ctx_asked", "n_ctx_fitted", "refused_bytes", "projected_bytes")
     return {name: figure for one in found for name, figure in figures_of(one).items() if name in wanted}
 
 

@@ -51,6 +51,8 @@ def explain_files(log: Log, model: Model | None) -> Check:
         lines += found[0]
         rules += found[1]
         missing += found[2]
+    if fork := log.other.get("fork_bytes"):
+        rules.append(f"c^KV {fork.text} MiB is the latent cache of a fork, ik_llama.cpp, whose rules are not known: not judged")
     lines += _refused(log, models)
     rules += _fitted(log)
     return check_of(lines, missing, advice, rules)

@@ -67,6 +67,7 @@ CONTEXT: Final = (
           "which cache the next sum is of", "May 2025 on"),
     _mib(" KV buffer size", _DEVICE + r" KV buffer size = +(?P<buffer_bytes>{X}) MiB", "one cache on one device"),
     _mib("KV self size", r"KV self size += +(?P<size_bytes>{X}) MiB, " + _KV, "the cache on all devices", "to May 2025"),
+    _mib("KV self size", r"KV self size += +(?P<fork_bytes>{X}) MiB, c\^KV \(\w{1,16}\)", "a fork's latent cache"),
     _mib("kv self size", r"kv self size += +(?P<size_bytes>{X}) MB", "the cache; MB are 2^20 bytes", "2023"),
     shape(": n_embd_k_gqa = ", r"layer +\d{1,4}: n_embd_k_gqa = (?P<layer_k>\d{1,9}), n_embd_v_gqa = (?P<layer_v>\d{1,9})",
           "elements of one layer's rows of keys and values; at debug level", "to 2025"),
