@@ -81,7 +81,7 @@ def _room(plan: Plan) -> str:
         return t("capacity.range", low=f"{low / GIB:.2f}", high=f"{high / GIB:.2f} GiB")
     if high < 0:
         low, high = -high, -low
-    return t("capacity.range", low=fmt.size(low), high=fmt.size(high))
+    return fmt.span(low, high)
 
 
 def memory(plan: Plan) -> None:
@@ -97,8 +97,7 @@ def memory(plan: Plan) -> None:
         {
             t("capacity.terms.name"): messages.plain(words.term(term.name)), t("capacity.terms.size"): fmt.size(term.bytes),
             t("capacity.terms.confidence"): words.confidence(term.confidence),
-            t("capacity.terms.range"): t("capacity.range", low=fmt.size(term.low), high=fmt.size(term.high))
-            if term.low != term.high else "",
+            t("capacity.terms.range"): fmt.span(term.low, term.high) if term.low != term.high else "",
         }
         for term in plan.terms
     ]  # fmt: skip

@@ -14,6 +14,13 @@ def size(count: float) -> str:
     return format_bytes(round(count))
 
 
+def span(low: float, high: float) -> str:
+    """A range of bytes, "1.20 to 3.40 GiB": the unit once where both have it."""
+    first, last = size(low), size(high)
+    number, name = first.split()
+    return t("capacity.range", low=number if last.split()[1] == name else first, high=last)
+
+
 def exact(count: float) -> str:
     """Bytes to the last one: "10,737,418,240 bytes"; an average with ten digits."""
     return t("unit.byte") if count == 1 else t("unit.bytes", count=f"{count:,}" if isinstance(count, int) else f"{count:,.10g}")

@@ -89,6 +89,14 @@ def test_the_gpu_bar_says_every_part_in_words(figure: charts.Figure, names: list
 
 
 @pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(0, 5, "0 to 5 B"), (-3 * 2**30, 2**30, "-3.00 to 1.00 GiB"), (500, 2**30, "500 B to 1.00 GiB")],
+)
+def test_a_range_says_its_unit_once(low: int, high: int, text: str) -> None:
+    assert fmt.span(low, high) == text
+
+
+@pytest.mark.parametrize(
     ("count", "text"), [(0, "0"), (1_000, "1,000"), (32_768, "32K"), (131_072, "128K"), (1_048_576, "1M"), (10_485_760, "10M")]
 )
 def test_token_counts_on_an_axis(count: int, text: str) -> None:
