@@ -83,8 +83,8 @@ def command(run: Run, device: str, out: Path, tiny: bool) -> list[str]:
         config.write_text(json.dumps({"model_type": run.model, **_TINY, **window}), "utf-8")
         model = str(config)
     report = out / f"{run.name}.json"
-    dtype = "float32" if tiny else "bfloat16"
-    return [sys.executable, "-m", "validation", model, "--device", device, "--dtype", dtype, *run.words, "--json", str(report)]
+    small = ("--dtype", "float32", "--threads", "1") if tiny else ("--dtype", "bfloat16")
+    return [sys.executable, "-m", "validation", model, "--device", device, *small, *run.words, "--json", str(report)]
 
 
 def whole(report: Path) -> bool:

@@ -35,7 +35,7 @@ QUANTIZED = ("multi-head", "grouped", "latent")
 def measured(tmp_path: Path, config: dict[str, Any], **asked: Any) -> Report:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"torch_dtype": "bfloat16", **config}), "utf-8")
-    wanted = Request(**{"model": str(path), "device": "cpu", "grid": GRID, **asked})
+    wanted = Request(**{"model": str(path), "device": "cpu", "grid": GRID, "threads": 1, **asked})
     *_, last = measure.run(wanted, Progress("none"))
     assert not last.partial
     return last

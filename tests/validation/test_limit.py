@@ -31,7 +31,7 @@ def test_the_frontier_under_a_real_limit_is_the_planners(tmp_path: Path) -> None
     path.write_text(json.dumps(WIDE), "utf-8")
     wanted = Request(
         str(path), device="cpu", dtype="float32", grid={"batch": (1,), "tokens": (16,), "new": (4,)}, find_limit="tokens",
-        limit=32 * MIB,
+        limit=32 * MIB, threads=1,
     )  # fmt: skip
     *_, report = measure.run(wanted, Progress("none"))
     found = report.frontier

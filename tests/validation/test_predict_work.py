@@ -18,6 +18,13 @@ from validation.measure_memory import LiveTensors
 from validation.predict import Case, predict
 from validation.predict_work import MODELLED
 
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Small shapes gain nothing from more, and lose much where cores are shared."""
+    torch.set_num_threads(1)
+
+
 _PLAIN = {"hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 32,
           "intermediate_size": 768, "vocab_size": 500}  # fmt: skip
 _WINDOW = {"mistral": 64, "gemma3_text": 64}

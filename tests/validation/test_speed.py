@@ -16,6 +16,12 @@ from validation.measure_build import build
 from validation.progress import Progress
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Small shapes gain nothing from more, and lose much where cores are shared."""
+    torch.set_num_threads(1)
+
+
 def test_greedy_tokens_are_equal_with_and_without_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """float32, two families; every length has both times, and the curves have all their points."""
     monkeypatch.setattr(measure_speed, "CURVES", {"cpu": (8, 24)})

@@ -35,7 +35,7 @@ def config(tmp_path: Path) -> str:
 def test_a_real_run_writes_both_files_and_exits_with_0(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(tmp_path / "report.json"), str(tmp_path / "report.html")]
     words = [config, "--device", "cpu", "--grid", "batch=1,2", "tokens=10,20", "new=4", "--json", files[0], "--html", files[1]]
-    assert command.main([*words, "--progress", "json"]) == 0
+    assert command.main([*words, "--threads", "1", "--progress", "json"]) == 0
     shell = capsys.readouterr()
     assert "AGREES" in shell.out
     events = [json.loads(line) for line in shell.err.splitlines()]
@@ -156,7 +156,7 @@ def test_ctrl_c_ends_a_real_run_with_130_and_no_traceback(config: str, tmp_path:
     """The signal is sent when the first point is measured; the report of that point stays."""
     words = [config, "--device", "cpu", "--grid", "batch=1", f"tokens={','.join(map(str, range(10, 70)))}", "new=4"]
     file = tmp_path / "report.json"
-    command_line = [sys.executable, "-m", "validation", *words, "--progress", "json", "--json", str(file)]
+    command_line = [sys.executable, "-m", "validation", *words, "--threads", "1", "--progress", "json", "--json", str(file)]
     with subprocess.Popen(command_line, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
