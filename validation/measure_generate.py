@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
-from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.import_utils import is_hqq_available, is_optimum_quanto_available
 
 from planner.engines import transformers
@@ -48,9 +48,10 @@ class AfterPrompt(StoppingCriteria):
 
 
 @dataclass
-class Encoded(BaseModelOutputWithPooling):
+class Encoded(BaseModelOutput):
     """An encoder's output, with what the decoders of some classes ask of it besides: nothing was masked, none routed."""
 
+    pooler_output: torch.Tensor | None = None
     attention_mask: torch.Tensor | None = None
     router_logits: tuple[torch.Tensor, ...] | None = None
 
