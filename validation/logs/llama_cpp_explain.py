@@ -30,7 +30,7 @@ def explain_files(log: Log, model: Model | None) -> Check:
     missing: list[str] = []
     advice: list[str] = []
     models: list[Model] = []
-    files: Sequence[Loaded] = log.other.get("files", ())
+    files = _different(log.other.get("files", ()))
     for number, file in enumerate(files):
         printed, partial = _printed(file, missing)
         own = [one for one in (printed, model if number == 0 else None) if one is not None]
@@ -58,6 +58,14 @@ def explain_files(log: Log, model: Model | None) -> Check:
     return check_of(lines, missing, advice, rules)
 
 
+def _different(files: Sequence[Loaded]) -> list[Loaded]:
+    """The files of a paste, one that was started several times with the same result once."""
+    found: dict[str, Loaded] = {}
+    for file in files:
+        found.setdefault(repr((file.path, file.dumped, file.words, [_key(context) for context in file.contexts])), file)
+    return list(found.values())
+
+
 def _printed(file: Loaded, missing: list[str]) -> tuple[Model | None, bool]:
     """The model that the log's own metadata describes, and whether that is only a part of it."""
     labels = {cache.label: cache.number("layers") for context in file.contexts for cache in context.caches if cache.kind == "kv"}
@@ -79,9 +87,14 @@ def _distinct(contexts: Sequence[Context]) -> list[Context]:
     found: dict[tuple[Any, ...], Context] = {}
     for context in contexts:
         if context.caches:
-            key = tuple((c.label, c.types, *(f.text for f in c.figures.values())) for c in context.caches)
-            found.setdefault((key, tuple(context.words.items())), context)
+            found.setdefault(_key(context), context)
     return list(found.values())
+
+
+def _key(context: Context) -> tuple[Any, ...]:
+    """What two contexts that print the same have in common."""
+    caches = tuple((c.label, c.types, *(f.text for f in c.figures.values())) for c in context.caches)
+    return caches, tuple(context.words.items())
 
 
 def explain_context(

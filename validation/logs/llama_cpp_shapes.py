@@ -147,8 +147,12 @@ COMMON: Final = frozenset({
 })  # fmt: skip
 
 
+#: Rows whose whole MiB are cut.
+_CUT: Final = frozenset(id(row) for row in BESIDES + PROGRAM if row.unit == "MiB")
+
+
 def figures_of(found: Found) -> dict[str, Figure]:
     """The figures of a line. A whole MiB of a table was cut, so that up to one more may have been meant."""
-    cut = found.shape not in MODEL + CONTEXT and found.shape.unit == "MiB"
+    cut = id(found.shape) in _CUT
     figures = {name: found.figure(name) for name in found.words if name.endswith("_bytes") or name in _COUNTS}
     return {name: replace(one, slack=float(MIB)) if cut and "." not in one.text else one for name, one in figures.items()}
