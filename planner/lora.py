@@ -29,7 +29,7 @@ def adapter_parameters(model: Model, rank: int, modules: Iterable[str] | None = 
         raise InputError(f"the rank of an adapter is {shown(rank)}; it is a whole number from 1", field="max_lora_rank")
     named = tuple(modules) if modules is not None else None
     found = linear_layers(model, "transformers").chosen(named, packed=False)
-    skipped = () if named and "gate" in named else ("gate",)
+    skipped = [name for name in ("gate", "conv1d") if name not in (named or ())]
     count = sum(one.elements(rank) for layer in found.layers for one in layer if one.name not in skipped)
     for one in (found.embedding, found.head):
         count += one.elements(rank) if named and one.name in named else 0

@@ -57,7 +57,7 @@ def _vllm(model: Model, settings: Any, cut: Mapping[str, Any], width: int, free:
     wrapped = _embeddings(model, facts, modules)
     _check_vllm(model, settings, cut, facts, rules, layers, wrapped)
     whole = any("experts" in module for module in modules or ("experts",)) and rules["experts"]
-    size = functools.partial(_vllm_elements, settings=settings, cut=cut, fused=model.architecture in facts["fused_experts"])
+    size = functools.partial(_vllm_elements, settings=settings, cut=cut, fused=_fused(model, facts))
     rows = rules["extra_vocabulary"]
     ends: dict[str, int] = {
         "embed_tokens": rank * (layers.embedding.inputs + rows + layers.embedding.outputs),
@@ -79,7 +79,14 @@ def _vllm(model: Model, settings: Any, cut: Mapping[str, Any], width: int, free:
     return Kept(top * unit, low * unit, top * unit, layers.known and not inner, source)
 
 
-def _vllm_elements(one: Linear, slices: bool, settings: Any, cut: Mapping[str, Any], fused: bool) -> int:
+def _fused(model: Model, facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """The layers that have the A of another one, in this model's checkpoints."""
+    found: tuple[str, ...] = ("experts",) if model.architecture in facts["fused_experts"] else ()
+    found += ("k_proj", "v_proj") if model.architecture in facts["one_a"]["qkv"] else ()
+    return found + (("up_proj",) if model.architecture in facts["one_a"]["gate_up"] else ())
+
+
+def _vllm_elements(one: Linear, slices: bool, settings: Any, cut: Mapping[str, Any], fused: tuple[str, ...]) -> int:
     """Elements that one rank keeps for one slot of a layer."""
     ranks: int = cut["tensor_parallel_size"]
     rank: int = settings.max_lora_rank
@@ -90,7 +97,8 @@ def _vllm_elements(one: Linear, slices: bool, settings: Any, cut: Mapping[str, A
         inputs, outputs = one.local(shared)
     else:
         inputs, outputs = one.local(ranks)
-    down = 0 if one.fused and fused else rank * (one.slices if slices else 1)
+    shares = one.name in fused and (one.fused or not one.experts)
+    down = 0 if shares else rank * (one.slices if slices else 1)
     if settings.fully_sharded_loras:
         down, outputs = (down // ranks, outputs) if one.cut == "column" else (down, outputs)
         outputs = ceil_div(outputs, ranks) if one.cut == "row" else outputs

@@ -30,6 +30,8 @@ _ALL = ("all", "all-linear")
 _GATED_QUERIES = ("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text")
 #: Parts of a recurrence's input at most: queries, keys, values and gate, and one each for two kinds of step.
 _STATE_SLICES = 6
+#: Parts that its convolution runs over, which engines wrap as linear layers too: x, B and C, or queries, keys and values.
+_CONVOLVED = 3
 #: The least share of the layers' parameters that the known projections hold, in models that are no toys.
 _LEAST_HELD, _SMALL = 0.97, 10**8
 _SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts", "num_shared_expert")
@@ -200,7 +202,9 @@ def _state(cache: State, hidden: int) -> tuple[Linear, ...]:
     inner = min(channels or hidden, matrix[0] * matrix[1]) if len(matrix) > 1 else channels or hidden
     steps = 2 * matrix[0] if matrix else hidden
     into = Linear("in_proj", hidden, channels + inner + steps, "column", slices=_STATE_SLICES)
-    return (into, Linear("out_proj", inner, hidden, "row"))
+    kernel = next((t.shape[1] for t in cache.states if t.name == "convolution state"), 0)
+    convolution = (Linear("conv1d", kernel, channels, "column", slices=_CONVOLVED),) if kernel else ()
+    return (into, *convolution, Linear("out_proj", inner, hidden, "row"))
 
 
 def _gated(model: Model, attention: list[tuple[Linear, ...]], shapes: tuple[LayerShape, ...], hidden: int) -> bool:

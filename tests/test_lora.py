@@ -68,6 +68,15 @@ def test_slots_of_vllm(row: dict[str, Any]) -> None:
     assert term("vllm", {"enable_lora": True, **row["settings"]}, read(row["model"])) == row["bytes"]
 
 
+@pytest.mark.parametrize("row", GOLDEN["vllm_ranges"], ids=lambda row: row["model"])
+def test_estimated_slots_of_vllm(row: dict[str, Any]) -> None:
+    settings = engine("vllm").Settings(enable_lora=True, **row["settings"])
+    found = budget(read(row["model"]), "vllm", settings, "h200").term("lora adapters")
+    assert found is not None
+    assert found.low <= row["bytes"] <= found.bytes <= 1.1 * row["bytes"]
+    assert found.confidence == "estimated"
+
+
 def test_nothing_is_kept_where_no_adapters_are_asked_for() -> None:
     for name in ("vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp", "transformers"):
         assert budget(read(), name, engine(name).Settings(), "h100").term("lora adapters") is None
