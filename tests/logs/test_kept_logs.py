@@ -18,7 +18,7 @@ RULES = {
     "15": ("16 layers x 2 heads x (256 + 256)", "8,192 B of keys", "5 layers x 512 B", "not the tokens", "2^30", "falls from"),
     "19": ("24 layers x 8 heads x (64 + 64)", "49,152 B", "trial cache", "4,128", "200,000 would be 9.16 GiB", "not the setting"),
     "23": ("1 layer x 4,096 B a token x 262,144", "KV 16,384 + states 149.625 x 3", "dry run", "cut to whole MiB"),
-    "27": ("48 layers x 4,096 x 2,048 B = 384.0 MiB", "10.1 GiB + 384.0 MiB + 88.0 MiB", "only commit counts", "4,096 is the default"),
+    "27": ("48 layers x 4,096 x 2,048 B = 384.0 MiB", "10.1 GiB + 384.0 MiB", "only commit counts", "4,096 is the default"),
     "30": ("12 layers x 131,072 cells x 2,048 B", "pad(128 + 2,048, 256) = 2,304", "12 layers x 2,304 cells"),
     "31": ("98,304 B = 1,669,816.4", "49,152 B", "halves of one pool", "152.88", "leaves 77.32", "74.01", "204.64"),
 }
