@@ -11,7 +11,7 @@ from typing import Any
 
 from planner.errors import InputError, shown
 from planner.lora_engines import NOT_MODELLED, RULES, Kept
-from planner.lora_layers import linear_layers
+from planner.lora_layers import FEED, linear_layers
 from planner.model import Model
 
 __all__ = ["NOT_MODELLED", "Kept", "adapter_bytes", "adapter_parameters", "host_bytes", "kept", "wanted"]
@@ -27,8 +27,10 @@ def adapter_parameters(model: Model, rank: int, modules: Iterable[str] | None = 
     """
     if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= 1 << 16:
         raise InputError(f"the rank of an adapter is {shown(rank)}; it is a whole number from 1", field="max_lora_rank")
-    named = tuple(modules) if modules is not None else None
-    found = linear_layers(model, "transformers").chosen(named, packed=False)
+    named, whole = tuple(modules) if modules is not None else None, linear_layers(model, "transformers")
+    if named and whole.has_experts and set(FEED) & set(named):
+        named = (*named, "experts")  # each with all three projections
+    found = whole.chosen(named, packed=False)
     skipped = [name for name in ("gate", "conv1d") if name not in (named or ())]
     count = sum(one.elements(rank) for layer in found.layers for one in layer if one.name not in skipped)
     for one in (found.embedding, found.head):

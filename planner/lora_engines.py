@@ -10,7 +10,7 @@ from typing import Any
 from planner.accelerators import read
 from planner.engines.versions import version_key
 from planner.errors import EngineRefusal, InputError
-from planner.lora_layers import Linear, LinearLayers, linear_layers
+from planner.lora_layers import FEED, Linear, LinearLayers, linear_layers
 from planner.model import Model
 from planner.sharding import pipeline_stages
 from planner.units import ceil_div
@@ -21,8 +21,6 @@ NOT_MODELLED = {
     "sglang": "SGLang's own buffers for batches with adapters are not counted; base requests take one of the slots",
     "tensorrt-llm": "whether TensorRT-LLM's cache of adapters comes out of the KV cache's share is not known; it is taken to",
 }
-#: Layers of a feed-forward that is no expert.
-_FEED = ("gate_proj", "up_proj", "down_proj")
 
 
 @dataclass(frozen=True)
@@ -165,11 +163,11 @@ def _sglang(model: Model, settings: Any, cut: Mapping[str, Any], width: int, fre
         raise InputError("SGLang sizes its slots by max_lora_rank, or takes it from the adapters; say it", field="max_lora_rank")
     slots = slots or _facts()["sglang"]["max_loras_per_batch"]
     whole, ranks = linear_layers(model, "sglang"), cut["tensor_parallel_size"]
-    if modules and any(name.rpartition(".")[2] in (*_FEED, "gate_up_proj") for name in modules):
+    if modules and any(name.rpartition(".")[2] in (*FEED, "gate_up_proj") for name in modules):
         modules = (*modules, "experts")
     layers = whole.chosen(modules)
     experts = next(([one for one in layer if one.experts] for layer in layers.layers if any(o.experts for o in layer)), [])
-    dense = next(([one for one in layer if one.name in _FEED] for layer in layers.layers if any(
+    dense = next(([one for one in layer if one.name in FEED] for layer in layers.layers if any(
         o.experts for o in layer)), [])  # fmt: skip
 
     def stage(part: range, slices: bool) -> int:
@@ -178,7 +176,7 @@ def _sglang(model: Model, settings: Any, cut: Mapping[str, Any], width: int, fre
         for i in part:
             own = [one for one in layers.layers[i] if not one.experts and one.name != "gate"]
             if experts:
-                own = [one for one in own if one.name not in _FEED or dense] + experts
+                own = [one for one in own if one.name not in FEED or dense] + experts
             total += sum(_column_row(one, rank, ranks, slices) for one in own)
         return total
 
@@ -238,5 +236,3 @@ def _tensorrt_llm(model: Model, settings: Any, cut: Mapping[str, Any], width: in
 RULES: dict[str, Callable[[Model, Any, Mapping[str, Any], int, int], Kept]] = {
     "vllm": _vllm, "sglang": _sglang, "tensorrt-llm": _tensorrt_llm,
 }  # fmt: skip
-
-

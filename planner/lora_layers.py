@@ -14,6 +14,8 @@ from planner.units import ceil_div
 
 #: Projections that engines keep as one layer, so that an adapter on one of them takes room for all.
 PACKED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"), ("q_a_proj", "kv_a_proj_with_mqa"))
+#: Projections of a feed-forward.
+FEED = ("gate_proj", "up_proj", "down_proj")
 #: What engines and checkpoints call the same layers.
 _SYNONYMS = {
     **dict.fromkeys(("qkv_proj", "query_key_value", "c_attn", "Wqkv", "W_pack", "wqkv", "attn_qkv"), PACKED[0]),
@@ -82,6 +84,10 @@ class LinearLayers:
     head: Linear
     known: bool
 
+    @property
+    def has_experts(self) -> bool:
+        return any(one.experts for layer in self.layers for one in layer)
+
     def chosen(self, modules: Iterable[str] | None, *, packed: bool = True) -> LinearLayers:
         """Only the layers of these modules, by any of their names; all linear ones for None, "all" and "all-linear".
 
@@ -99,12 +105,13 @@ class LinearLayers:
         if modules is None or any(module in _ALL for module in modules):
             return None
         own = {one.name for layer in self.layers for one in layer} | {"embed_tokens", "lm_head", "experts"}
+        own |= set(FEED) if self.has_experts else set()  # what adapters call the experts' own projections
         found: set[str] = set()
         for module in modules:
             short = module.rpartition(".")[2]
             names = {short} if short in own else {name for name in _SYNONYMS.get(short, ()) if name in own}
             if not names:
-                there = sorted(own - {"experts"} | {"experts" for layer in self.layers for one in layer if one.experts})
+                there = sorted(own if self.has_experts else own - {"experts"})
                 raise InputError(
                     f"{shown(module)} is no module of this model; it has {', '.join(there)}", field="lora_target_modules"
                 )
