@@ -51,6 +51,7 @@ def _patches(rule: Mapping[str, Any], words: Mapping[str, Any]) -> int:
     if merged:
         return merged * merged
     if rule.get("down"):
-        return int(round(1 / float(rule["down"]) ** 2))
+        down = float(rule["down"])
+        return round(1 / down**2)
     side, patch, tokens = _count(words.get("image_size")), _count(words.get("patch_size")), _count(rule.get("tokens"))
     return (side // patch) ** 2 // tokens if side and patch and tokens else 0

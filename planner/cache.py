@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.dtypes import FIXED_BYTES, StorageFormat, storage_format
 from planner.errors import InputError, shown
-from planner.layers import Cross, Layer, LayerCache, ReferenceSliding, Tensor
+from planner.layers import Cross, Hidden, Layer, LayerCache, ReferenceSliding, Tensor
 from planner.model import Model
 
 #: The largest count of tokens, requests or encoder positions that is taken for a real question.
@@ -92,6 +92,16 @@ def tensor_bytes(tensor: Tensor, requests: int, kv: StorageFormat, model: Storag
     return (kv if tensor.quantizable else model).bytes(elements)
 
 
+def prompted(layers: tuple[Layer, ...], prompt_tokens: int | None) -> tuple[Layer, ...]:
+    """The layers as a prompt of this length leaves them, where what is kept depends on it."""
+    if not any(isinstance(cache, Hidden) for layer in layers for cache in layer.caches):
+        return layers
+    return tuple(
+        replace(layer, caches=tuple(c.after(prompt_tokens) if isinstance(c, Hidden) else c for c in layer.caches))
+        for layer in layers
+    )
+
+
 Positions = Callable[[LayerCache], tuple[int, int]]
 
 
@@ -158,5 +168,7 @@ def architecture_bytes(
         held = held_positions(cache, tokens, encoder_tokens, prompt_tokens)
         return held, held
 
-    layers = measure(model.layers, positions, requests, lambda tensor: tensor_bytes(tensor, requests, kv, own))
-    return CacheBytes(layers, tokens, requests, encoder_tokens)
+    found = measure(
+        prompted(model.layers, prompt_tokens), positions, requests, lambda tensor: tensor_bytes(tensor, requests, kv, own)
+    )
+    return CacheBytes(found, tokens, requests, encoder_tokens)

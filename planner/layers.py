@@ -265,21 +265,28 @@ class Cross(Full):
 class Hidden(LayerCache):
     """Hidden states instead of keys and values (XLNet's memory, Reformer).
 
-    elements = positions x width; `bucket_ids` int32 numbers a position once a chunk is full, for LSH attention.
+    elements = positions x width; `bucket_ids` numbers a position once a chunk is full, for LSH attention: of 8 bytes where the
+    prompt was hashed, because it is longer than a chunk, and of 4 (`late`) where the chunk fills up while answering.
 
-    Source: XLNet `mems` [L, B, d_model]; `ReformerDynamicCache` states [B, L, hidden], buckets [B, heads x hashes, L].
+    Source: XLNet `mems` [L, B, d_model]; `ReformerDynamicCache` states [B, L, hidden], buckets [B, heads x hashes, L];
+    both widths of ids measured with transformers 5.24.
     """
 
     kind: ClassVar[str] = "full"
     width: int
     bucket_ids: int = 0
     bucket_from: int = 0
+    late: bool = False
+
+    def after(self, prompt_tokens: int | None) -> Hidden:
+        """The same cache after a prompt of this length; the wider ids where it is not known."""
+        return replace(self, late=prompt_tokens is not None and prompt_tokens <= self.bucket_from)
 
     def tensors(self, positions: int) -> tuple[Tensor, ...]:
         states = Tensor("hidden states", (positions, self.width))
         if not self.bucket_ids or positions < self.bucket_from:
             return (states,)
-        return (states, Tensor("bucket ids", (self.bucket_ids, positions), "int32"))
+        return (states, Tensor("bucket ids", (self.bucket_ids, positions), "int32" if self.late else "int64"))
 
 
 @dataclass(frozen=True)

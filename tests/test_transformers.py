@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 import model_configs
 import planner
 from planner import EngineRefusal, InputError
+from planner.cache import architecture_bytes
 from planner.engines import transformers
+from planner.layers import Hidden, Layer
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2, "hidden_size": 512}
 SLIDING = {**LLAMA, "model_type": "mistral", "sliding_window": 16}
@@ -126,3 +129,16 @@ def test_launch_command_names_the_cache() -> None:
     model = model_configs.read(LLAMA)
     text = transformers.launch_command(model, transformers.Settings(cache_implementation="static"))
     assert 'cache_implementation="static"' in text
+
+
+def test_bucket_ids_are_wide_where_the_prompt_was_hashed() -> None:
+    """A real reformer of 4 layers, 2 of them LSH, kept 227,200 bytes after a prompt of 70 and 2 new tokens; hidden 192, chunks of 64.
+
+    4 x 71 x 192 x 4 B = 218,112, and 2 layers x 8 ids a position x 71 x 8 B = 9,088. With a prompt of 50 the ids have 4 bytes.
+    """
+    local, lsh = Hidden(192), Hidden(192, bucket_ids=8, bucket_from=64)
+    plain = model_configs.read({"model_type": "llama", "num_hidden_layers": 4, "torch_dtype": "float32"})
+    model = replace(plain, layers=tuple(Layer((cache,)) for cache in (local, lsh, local, lsh)), engine_layers={})
+    assert architecture_bytes(model, 71, prompt_tokens=70).total_bytes == 227_200
+    assert architecture_bytes(model, 71, prompt_tokens=50).total_bytes == 227_200 - 2 * 8 * 71 * 4
+    assert architecture_bytes(model, 71).total_bytes == 227_200

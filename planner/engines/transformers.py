@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from planner.cache import CacheBytes, check_count, held_positions, measure, tensor_bytes
+from planner.cache import CacheBytes, check_count, held_positions, measure, prompted, tensor_bytes
 from planner.dtypes import storage_format
 from planner.engines.base import EngineSettings
 from planner.errors import EngineRefusal
@@ -67,7 +67,7 @@ def cache_bytes(
     if prompt_tokens is not None:
         prompt_tokens = min(check_count(prompt_tokens, "prompt_tokens"), tokens)
     own = storage_format(model.dtype if settings.dtype == "auto" else settings.dtype)
-    layers = model.layers_for(name)
+    layers = prompted(model.layers_for(name), prompt_tokens)
     implementation, warnings = settings.cache_implementation, []
     if "own_cache" in model.cache_rules and implementation != "dynamic":
         warnings.append(f"{implementation} has no effect: {model.cache_rules['own_cache']}")
