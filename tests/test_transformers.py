@@ -132,7 +132,7 @@ def test_launch_command_names_the_cache() -> None:
 
 
 def test_bucket_ids_are_wide_where_the_prompt_was_hashed() -> None:
-    """A real reformer of 4 layers, 2 of them LSH, kept 227,200 bytes after a prompt of 70 and 2 new tokens; hidden 192, chunks of 64.
+    """A real reformer of 4 layers, 2 of them LSH, kept 227,200 bytes after a prompt of 70 and 2 new tokens.
 
     4 x 71 x 192 x 4 B = 218,112, and 2 layers x 8 ids a position x 71 x 8 B = 9,088. With a prompt of 50 the ids have 4 bytes.
     """
