@@ -2,6 +2,8 @@
 
 MODEL is a catalogue id, a config.json, a folder or a Hub id. The model is built with random weights unless others are asked
 for, generates through transformers' own `generate`, and its cache is weighed layer by layer at each point of the grid.
+`--tensor-parallel N` divides the model over N ranks by transformers' own plan and weighs the cache of each; it starts torchrun
+on itself, or runs under one.
 
 Exit status: 0 all figures agree within the stated tolerances, 1 they do not, 2 bad input, 3 source not available,
 130 interrupted. Errors are one line on stderr.
@@ -68,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--layers", type=int, metavar="N", help="keep the first N layers of the pattern, and predict for these")
     add("--find-limit", nargs="?", const="tokens", choices=("tokens", "batch"), help="raise it until out of memory")
     add("--limit", type=_limit, metavar="GiB", help="memory for --find-limit: of the device's, or above the weights on the cpu")
+    add("--tensor-parallel", type=int, metavar="N", help="divide the model over N ranks, and weigh the cache of each")
     add("--speed", action="store_true", help="the same generation with and without the cache, and time to first token")
     add("--speed-lengths", default="", metavar="A,B", help="new tokens at which --speed measures")
     add("--threads", type=int, metavar="N", help="threads of torch on the cpu")
@@ -83,7 +86,12 @@ def _validate(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
     progress = Progress(arguments.progress)
     try:
-        return _run(request.from_arguments(arguments), progress)
+        wanted = request.from_arguments(arguments)
+        if arguments.tensor_parallel is not None:
+            from validation import measure_parallel
+
+            return int(measure_parallel.main(wanted, arguments.tensor_parallel, argv, progress))
+        return _run(wanted, progress)
     except PlannerError as error:
         progress.failed(error.message, error.exit_status)
         return error.exit_status
@@ -139,6 +147,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PlannerError as error:
         print(f"error: {error.message}", file=sys.stderr)
         return error.exit_status
+    except ModuleNotFoundError as error:
+        print(f"error: {error.name} is not installed: pip install -r requirements-validation.txt", file=sys.stderr)
+        return 2
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
