@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from validation import accuracy, coverage, coverage_llama_cpp, coverage_logs, coverage_vllm
+from validation import accuracy, coverage, coverage_llama_cpp, coverage_logs, coverage_sweep, coverage_vllm
 
 COVERAGE = coverage.ROOT / "docs/COVERAGE.md"
 ACCURACY = coverage.ROOT / "docs/ACCURACY.md"
@@ -23,6 +23,7 @@ SECTIONS: dict[str, tuple[Callable[[Path], Any], dict[Path, Callable[[Any], str]
     "vllm": (coverage_vllm.tallies, {README: coverage_vllm.summary, COVERAGE: coverage_vllm.markdown}),
     "llama-cpp": (coverage_llama_cpp.measure, {README: coverage_llama_cpp.summary, COVERAGE: coverage_llama_cpp.document}),
     "accuracy": (accuracy.measure, {ACCURACY: accuracy.document}),
+    "sweep": (lambda truth: coverage_sweep.read(), {README: coverage_sweep.summary, COVERAGE: coverage_sweep.document}),
     "logs": (coverage_logs.tallies, {README: coverage_logs.summary, COVERAGE: coverage_logs.document}),
 }
 
@@ -41,6 +42,12 @@ def stale(section: str, figures: Any) -> list[str]:
     return [page.name for page, render in pages.items() if replace_between(texts[page], section, render(figures)) != texts[page]]
 
 
+def rewrite(section: str, figures: Any) -> None:
+    """Makes the pages say what `figures` say."""
+    for page, render in SECTIONS[section][1].items():
+        page.write_text(replace_between(page.read_text("utf-8"), section, render(figures)), "utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="only these sections")
@@ -53,12 +60,10 @@ def main() -> int:
     for section in arguments.sections or SECTIONS:
         measure, pages = SECTIONS[section]
         figures = measure(truth)
-        for page, render in pages.items():
-            text = render(figures)
-            if arguments.write:
-                page.write_text(replace_between(page.read_text("utf-8"), section, text), "utf-8")
-            if page == README:
-                print(text.strip(), "\n")
+        if arguments.write:
+            rewrite(section, figures)
+        if README in pages:
+            print(pages[README](figures).strip(), "\n")
     return 0
 
 
