@@ -14,7 +14,7 @@ from planner.errors import PlannerError
 from planner.model import Model
 from planner.units import MIB, ceil_div
 from validation.logs.llama_cpp_read import Cache, Context
-from validation.logs.log import CheckLine, Figure
+from validation.logs.log import CheckLine, Compared, Figure
 
 #: Which of our pools a printed cache is, by its label; compressed caches are compared in their sums.
 POOLS: Final[Mapping[str, str]] = {
@@ -50,7 +50,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Compared):
     """A context held to one model at one version: the lines, our allocation, and what was taken for the settings."""
 
     lines: tuple[CheckLine, ...]
@@ -58,14 +58,6 @@ class Result:
     settings: llama_cpp.Settings | None
     model: Model
     refusal: str = ""
-
-    @property
-    def agreeing(self) -> int:
-        return sum(line.agrees for line in self.lines)
-
-    @property
-    def agrees(self) -> bool:
-        return bool(self.lines) and self.agreeing == len(self.lines)
 
 
 def unknown_types(context: Context) -> list[str]:

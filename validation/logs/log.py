@@ -77,6 +77,20 @@ class CheckLine:
     estimated: bool = False
 
 
+class Compared:
+    """What holds compared lines: how many agree, and whether there are any and all do."""
+
+    lines: tuple[CheckLine, ...]
+
+    @property
+    def agreeing(self) -> int:
+        return sum(line.agrees for line in self.lines)
+
+    @property
+    def agrees(self) -> bool:
+        return bool(self.lines) and self.agreeing == len(self.lines)
+
+
 @dataclass(frozen=True)
 class Check:
     """What comes of a log. missing: what to ask the person for, named as flags. advice: what to change to get more.

@@ -11,7 +11,7 @@ from planner.hardware import Gpu
 from planner.model import Model
 from planner.units import GIB
 from validation.logs import sglang_memory as memory
-from validation.logs.log import Check, CheckLine, Figure, Log, check_of
+from validation.logs.log import Check, CheckLine, Compared, Figure, Log, check_of
 from validation.logs.models import described
 from validation.logs.sglang_ours import DTYPES, ours, printed_settings, settings_of, versions
 from validation.logs.sglang_pools import Pool, Pools
@@ -28,21 +28,13 @@ _RANKS: Final = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Compared):
     """The pools held to a model at a version."""
 
     model: Model
     version: str
     lines: tuple[CheckLine, ...]
     found: Mapping[str, Any]
-
-    @property
-    def agreeing(self) -> int:
-        return sum(line.agrees for line in self.lines)
-
-    @property
-    def agrees(self) -> bool:
-        return bool(self.lines) and self.agreeing == len(self.lines)
 
 
 def explain_log(log: Log, model: Model | None, gpu: Gpu | None) -> Check:
