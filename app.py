@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from ui import language
+from ui import charts, language
 from ui.i18n import t
 
 # A file, because a browser would fetch the picture of a ":material/...:" icon from another host, which offline it cannot.
@@ -27,4 +27,10 @@ page = st.navigation(
     position="top",
 )
 language.switch()
-page.run()
+carried.turn(page.url_path or "plan")
+st.session_state.page_names = frozenset()
+try:
+    page.run()
+finally:  # a page may end early
+    carried.keep(page.url_path or "plan")
+charts.choose_format()

@@ -19,7 +19,7 @@ from model_configs.gguf_words import ARCHITECTURE, GgufWords, family_of
 from planner.errors import BadContent, ConfigError, InputError, PlannerError, shown
 from planner.model import Model, Source
 
-__all__ = ["ARCHITECTURE", "describe_metadata", "is_metadata", "read_gguf", "read_gguf_from_hub", "split_reference"]
+__all__ = ["ARCHITECTURE", "describe_metadata", "is_metadata", "read_gguf", "read_gguf_bytes", "read_gguf_from_hub", "split_reference"]
 
 #: The view of the draft (MTP) context, which only files with draft layers have.
 DRAFT_VIEW = "llama.cpp mtp"
@@ -89,6 +89,17 @@ def read_gguf(source: str | Path | Mapping[str, Any]) -> Model:
         headers = [_local_header(part) for part in (_parts(path, match[1], int(match[3])) if match else [path])]
         return describe_headers(headers, Source("path", path.name))
     except BadContent as error:  # what is wrong with a local file is nothing of the Hub's
+        raise ConfigError(error.message, field="model", **error.fields) from None
+
+
+def read_gguf_bytes(data: bytes, name: str) -> Model:
+    """The model whose file begins with `data`, its whole header at least; `name` is what messages call it.
+
+    Errors: ConfigError for what is no GGUF or ends within the header, UnsupportedArchitecture.
+    """
+    try:
+        return describe_headers([read_header(lambda begin, end: data[begin:end], name)], Source("path", name))
+    except BadContent as error:
         raise ConfigError(error.message, field="model", **error.fields) from None
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model_configs import catalogue
 from planner import hardware
 from planner.capacity_deploy import MOST_GPUS, changed
 from planner.capacity_weights import GGUF_BITS, as_gguf
@@ -35,9 +34,7 @@ IN_LINK = (
     "server", "node", "gpus", "load", "prompt", "output", "fill", *capacity_lengths.IN_LINK, *capacity_given.IN_LINK, "price",
     "gguf", "vllm.data_parallel_size",
 )  # fmt: skip
-SHARED = ("model", "hub", "revision", "encoder")
-#: The link's word for the model that is the Plan page's default.
-OTHER_DEFAULT = "default"
+SHARED = (*model_input.IN_LINK, "encoder")
 #: vLLM's replicas, which move nothing on the Plan page and so are no setting there.
 REPLICAS = key("vllm", "data_parallel_size")
 _FRONT_END = key("llama.cpp", "front_end")
@@ -74,31 +71,14 @@ class Asked:
 
 
 def prepare() -> None:
-    """Defaults of inputs that the Plan page draws with others, where neither a link nor a person has said anything."""
-    state, link = st.session_state, st.session_state.link
-    if "model" not in state and "model" not in st.query_params and not link.get("hub"):
-        ids = {entry.id for entry in catalogue.entries()}
-        asked = (st.query_params.get(OTHER_DEFAULT), link.get("model"), DEFAULT_MODEL)
-        state.model = next((name for name in asked if name in ids), model_input.DEFAULT_MODEL)
-    elif "model" in state and "capacity_seen" not in state:
-        state.model = state.model  # a model that came with the Plan page's link would go with it otherwise
-    state.capacity_seen = True
-    if _FRONT_END not in state and _FRONT_END not in link:
-        state[_FRONT_END] = "server"
-
-
-def _keep_in_link() -> None:
-    """The Plan page's default model under a name of its own: a default is left out of a link, and this page opens on another."""
-    if st.session_state.get("model") == model_input.DEFAULT_MODEL:
-        st.query_params[OTHER_DEFAULT] = model_input.DEFAULT_MODEL
-    elif OTHER_DEFAULT in st.query_params:
-        del st.query_params[OTHER_DEFAULT]
+    """llama.cpp's front end, which the Plan page draws with another default, where neither a link nor a person has said any."""
+    if _FRONT_END not in st.session_state and _FRONT_END not in st.session_state.link:
+        st.session_state[_FRONT_END] = "server"
 
 
 def ask() -> Asked | None:
     """Draw the inputs. None where something is missing or wrong, which has been said then."""
-    chosen = model_input.choose()
-    _keep_in_link()
+    chosen = model_input.choose(DEFAULT_MODEL)
     grid = st.grid(4, min_column_width=150)
     gpu_slot, count_slot, wrong = grid.container(), grid.container(), st.container()
     option = grid.selectbox(

@@ -22,7 +22,7 @@ DEFAULT_ENCODER = 1_500
 KV_DTYPES = ("auto", "bfloat16", "float16", "float32", "fp8", "int8", "int4", "int2")
 MAX_TOKENS, MAX_REQUESTS, MAX_ENCODER = 100_000_000, 1_000_000, 10_000_000
 #: Link parameters in the order of the page; each is the key of the input that it fills.
-IN_LINK = ("model", "tokens", "requests", "kv", "gpu", "encoder", "hub", "revision", "prefix")
+IN_LINK = ("model", "hub", "revision", "tokens", "requests", "kv", "gpu", "encoder", "prefix")
 
 
 @dataclass(frozen=True)

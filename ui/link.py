@@ -8,13 +8,17 @@ from typing import Literal
 
 import streamlit as st
 
-from model_configs import catalogue
+#: Between the values of a link's parameter that has several.
+_SEVERAL = ", "
 
 
 def remember(names: Iterable[str]) -> None:
-    """Keep what the link asks for, before the first bound input drops what it cannot use."""
+    """Keep what the link asks for, before the first bound input drops what it cannot use; and which inputs the page has."""
+    names = frozenset(names)
+    st.session_state.page_names = names
     if "link" not in st.session_state:
-        st.session_state.link = {name: st.query_params[name] for name in names if name in st.query_params}
+        asked = {name: st.query_params.get_all(name) for name in names if name in st.query_params}
+        st.session_state.link = {name: _SEVERAL.join(values) for name, values in asked.items()}
 
 
 def bind(name: str) -> Literal["query-params"] | None:
@@ -44,9 +48,10 @@ def ignored() -> dict[str, str]:
 
 def _taken(name: str, asked: str, taken: object) -> bool:
     """True where the input took what was asked, perhaps under its own name for it."""
-    if name == "model":
-        entry = catalogue.find(asked)
-        return str(taken) == asked or (entry is not None and entry.id == taken)
+    if name in ("model", "hub"):
+        return True  # the box takes any text, and says by itself what is wrong with one
+    if isinstance(taken, list):
+        return _SEVERAL.join(map(str, taken)) == asked
     if isinstance(taken, bool):
         return asked.lower() == str(taken).lower()
     if isinstance(taken, float):

@@ -1,27 +1,33 @@
-"""Choosing the model: from the catalogue, from the Hub, or by a config.json of one's own.
+"""Choosing the model: one box for a catalogue id, a Hub id or address, words to search by, a path, or a config's content.
 
-A visitor's text is never read as a path of the server: the catalogue and the Hub are asked by prefix, a config as content.
+A visitor's text is never read as a path of the server, unless who runs it says so by KV_PLANNER_LOCAL_FILES=1 (`make app`
+does, being for one person): the catalogue and the Hub are asked by prefix, a config as content.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import streamlit as st
 
 import model_configs
-from model_configs import catalogue, hub
-from planner.errors import PlannerError, UnsupportedArchitecture
+from model_configs import catalogue
+from planner.errors import InputError, PlannerError, UnsupportedArchitecture
 from planner.model import Model
-from ui import messages
+from ui import messages, model_own, model_search
 from ui.i18n import t
+from ui.model_text import MAX_LENGTH, Named, named
 
 DEFAULT_MODEL = "Qwen/Qwen2.5-72B"
-SOURCES = ("catalogue", "hub", "config")
+LOCAL_FILES = "KV_PLANNER_LOCAL_FILES"
+#: Link parameters of this file's inputs; `hub` is an older name for a model of the Hub.
+IN_LINK = ("model", "hub", "revision")
 _LOG = logging.getLogger(__name__)
 
 
@@ -39,41 +45,89 @@ def from_catalogue(model_id: str) -> Model:
     return model_configs.read(f"catalogue:{model_id}")
 
 
-def choose() -> Chosen:
-    """Draw the inputs of the chosen source and read the model. Faults are told here, in one message."""
-    if "source" not in st.session_state:  # a link that names a Hub model opens on the Hub
-        st.session_state.source = "hub" if st.query_params.get("hub") else "catalogue"
-    source = st.segmented_control(
-        t("input.source"), SOURCES, format_func=lambda code: t(f"input.source.{code}"), key="source", required=True,
-        persist_state="session",
-    )  # fmt: skip
-    return {"hub": _hub, "config": _config}.get(source or "", _catalogue)()
+def choose(default: str = DEFAULT_MODEL) -> Chosen:
+    """Draw the box and what belongs to its text, and read the model. Faults are told here, in one message.
 
-
-def _catalogue() -> Chosen:
+    The link's `model` is written by hand: a pasted config must not become a part of it, and each page has its own default.
+    """
+    state, query = st.session_state, st.query_params
+    if "model" not in state:
+        state.model = query.get("model") or (f"hub:{query['hub']}" if query.get("hub") else default)
+    asked, problem = None, None
+    try:
+        asked = _understood()
+    except PlannerError as found:
+        problem = found
     ids = [entry.id for entry in catalogue.entries()]
-    asked = st.query_params.get("model")
-    if "model" not in st.session_state and asked and asked not in ids and (entry := catalogue.find(asked)):
-        st.session_state.model = entry.id  # a link may use another name of an entry
-    default = ids.index(DEFAULT_MODEL) if DEFAULT_MODEL in ids else 0
-    help_text = t("input.model.help", count=len(ids))
-    chosen = st.selectbox(t("input.model"), ids, index=default, key="model", bind="query-params", help=help_text)
-    return _described(
-        lambda: from_catalogue(chosen),
-        lambda: model_configs.read(f"catalogue:{chosen}", assume_plain_attention=True),
-        chosen,
-    )
+    others = [name for name in dict.fromkeys((*model_own.names(), str(state.model))) if name not in ids]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.selectbox(
+            t("input.model"), [*others, *ids], key="model", accept_new_options=True,
+            help=t("input.model.help", count=len(ids)),
+        )  # fmt: skip
+        model_own.ask()
+    _write_link(default)
+    if problem is None and asked is None:
+        st.info(t("input.own.missing"), icon=":material/upload_file:")
+        return Chosen(None)
+    try:
+        if problem is not None:
+            raise problem
+        return _reader(asked)(asked)
+    except PlannerError as found:
+        messages.error(found, t("error.model"))
+        return Chosen(None)
 
 
-def _described(plain: Callable[[], Model], assumed: Callable[[], Model], argument: str) -> Chosen:
-    """The model that `plain` reads; where no family row knows it, the person may ask for `assumed`."""
+def _understood() -> Named | None:
+    """What the box's text means, the box keeping its short form; None for somebody's own config that this session does not have.
+
+    Errors: InputError for a text that is no model's.
+    """
+    state = st.session_state
+    text = str(state.model or "")
+    if text not in model_own.names():
+        if text == model_own.CONFIG:
+            return None
+        found = named(text)
+        if found.kind != "content":
+            forced = found.kind == "hub" and (text.startswith("hub:") or found.revision) and catalogue.find(found.name)
+            short = f"hub:{found.name}" if forced else found.name
+            if found.revision:
+                state.revision = found.revision
+            if short != text:
+                state.model = short
+            return found
+        model_own.paste(found.name)
+    return Named("content", str(state.model))
+
+
+def _write_link(default: str) -> None:
+    query, text = st.query_params, str(st.session_state.model)[:MAX_LENGTH]
+    if "hub" in query:
+        del query["hub"]
+    if text == default:
+        query.pop("model", None)
+    elif query.get("model") != text:
+        query["model"] = text
+
+
+def _reader(asked: Named) -> Callable[[Named], Chosen]:
+    readers: dict[str, Callable[[Named], Chosen]] = {
+        "catalogue": _catalogue, "hub": _hub, "path": _path, "content": _own, "words": _words,
+    }  # fmt: skip
+    return readers[asked.kind]
+
+
+def _described(read: Callable[[bool], Model], argument: str) -> Chosen:
+    """The model; where no family row knows it, the person may ask to `read` it as plain attention."""
     try:
         try:
-            return Chosen(plain(), argument)
+            return Chosen(read(False), argument)
         except UnsupportedArchitecture as unknown:
             slot = st.container()
             if st.checkbox(t("input.assume"), key=f"assume:{argument}:{unknown.model_type}", help=t("input.assume.help")):
-                return Chosen(assumed(), argument)
+                return Chosen(read(True), argument)
             with slot:
                 messages.error(unknown, t("error.model"))
     except PlannerError as problem:
@@ -84,120 +138,68 @@ def _described(plain: Callable[[], Model], assumed: Callable[[], Model], argumen
     return Chosen(None)
 
 
-def _config() -> Chosen:
-    columns = st.columns(2)
-    with columns[0]:
-        upload = st.file_uploader(
-            t("input.upload"), type="json", key="upload", max_upload_size=4, help=t("input.upload.help")
-        )
-    with columns[1]:
-        pasted = st.text_area(
-            t("input.paste"), key="paste", height=120, disabled=upload is not None, persist_state="session",
-            placeholder=t("input.paste.placeholder"),
-        )  # fmt: skip
-    if upload is None and not (pasted or "").strip():
-        st.info(t("input.config.empty"), icon=":material/upload_file:")
-        return Chosen(None)
-    try:
-        if upload is not None:
-            content = model_configs.parse_config(upload.getvalue(), t("input.config.origin.uploaded"))
-        else:
-            content = model_configs.parse_config(pasted, t("input.config.origin.pasted"))
-    except PlannerError as problem:
-        messages.error(problem, t("error.model"))
-        return Chosen(None)
+def _catalogue(asked: Named) -> Chosen:
+    name = asked.name
     return _described(
-        lambda: model_configs.read(content),
-        lambda: model_configs.read(content, assume_plain_attention=True),
-        "config.json",
+        lambda assume: model_configs.read(f"catalogue:{name}", assume_plain_attention=True) if assume else from_catalogue(name),
+        name,
     )
 
 
-def _hub() -> Chosen:
-    with st.form("hub_form", border=False):
-        columns = st.columns([4, 2, 3])
-        wanted = columns[0].text_input(
-            t("input.hub"), key="hub", bind="query-params", max_chars=200, placeholder=t("input.hub.placeholder"),
-            help=t("input.hub.help"), autocomplete="off",
-        )  # fmt: skip
-        revision = columns[1].text_input(
+def _own(asked: Named) -> Chosen:
+    content = model_own.content(asked.name)
+    if isinstance(content, Model):
+        return Chosen(content, shlex.quote(asked.name))
+    return _described(lambda assume: model_configs.read(content, assume_plain_attention=assume), model_own.CONFIG)
+
+
+def _path(asked: Named) -> Chosen:
+    if os.environ.get(LOCAL_FILES) != "1":
+        raise InputError("files of this server are not read: upload the file, or paste its content", field="model")
+    path = Path(asked.name)
+    return _described(lambda assume: model_configs.read(path.expanduser(), assume_plain_attention=assume), shlex.quote(asked.name))
+
+
+def _words(asked: Named) -> Chosen:
+    """Names to choose from, of the catalogue and of the Hub."""
+    model_search.offer(asked.name)
+    return Chosen(None)
+
+
+def _hub(asked: Named) -> Chosen:
+    """A model of the Hub, with the revision and, for gated ones, a token."""
+    slot = st.container()
+    with st.form("hub_form", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
+        revision = st.text_input(
             t("input.revision"), key="revision", bind="query-params", max_chars=200, placeholder="main",
             help=t("input.revision.help"), autocomplete="off",
         )  # fmt: skip
-        token = columns[2].text_input(
+        token = st.text_input(
             t("input.token"), key="hub_token", type="password", help=t("input.token.help"), autocomplete="off"
         )
-        with st.container(horizontal=True):
-            read = st.form_submit_button(t("input.hub.read"), type="primary", icon=":material/download:")
-            search = st.form_submit_button(t("input.hub.search"), icon=":material/search:")
-    wanted, at, secret = (wanted or "").strip(), (revision or "").strip() or None, (token or "").strip() or None
-    if search and wanted:
-        _search(wanted, secret)
-        st.session_state.pop("hub_read", None)
-    _suggestions()
-    if not wanted:
-        st.info(t("input.hub.empty"), icon=":material/cloud_download:")
-        return Chosen(None)
-    if search or ("hub_found" in st.session_state and not read and "hub_read" not in st.session_state):
-        return Chosen(None)  # names are on offer; nothing has been chosen yet
-    if read:
-        st.session_state.pop("hub_found", None)
-        st.session_state.pop("hub_read", None)
-    argument = shlex.quote(f"hub:{wanted}") + (f" --revision {shlex.quote(at)}" if at else "")
-    return _described(
-        lambda: _fetched(wanted, at, secret, False), lambda: _fetched(wanted, at, secret, True), argument
-    )
+        if st.form_submit_button(t("input.hub.read"), icon=":material/refresh:"):
+            st.session_state.pop("hub_read", None)
+    at, secret = (revision or "").strip() or None, (token or "").strip() or None
+    argument = shlex.quote(f"hub:{asked.name}") + (f" --revision {shlex.quote(at)}" if at else "")
+    with slot:
+        return _described(lambda assume: _fetched(asked.name, at, secret, assume), argument)
 
 
 def _fetched(wanted: str, revision: str | None, token: str | None, assume: bool) -> Model:
-    """The model from the Hub, asked for once a press: the answer, or the refusal, stays in the session until the next.
+    """The model from the Hub, asked for once: the answer, or the refusal, stays in the session until it is asked again.
 
     What a token fetched stays in this session too; only hub.py shares, and only what is public.
     """
     key = (wanted, revision, assume)
     kept = st.session_state.get("hub_read", {})
-    if key not in kept:
+    answer: Model | PlannerError | None = kept.get(key)
+    if answer is None:
         with st.spinner(t("input.hub.reading")):
             try:
-                found: Model | PlannerError = model_configs.read(
-                    f"hub:{wanted}", revision, token, assume_plain_attention=assume
-                )
+                answer = model_configs.read(f"hub:{wanted}", revision, token, assume_plain_attention=assume)
             except PlannerError as problem:
-                found = problem
-        kept = {**{k: v for k, v in kept.items() if k[:2] == key[:2]}, key: found}
-        st.session_state.hub_read = kept
-    answer: Model | PlannerError = kept[key]
+                answer = problem
+        st.session_state.hub_read = {**{k: v for k, v in kept.items() if k[:2] == key[:2]}, key: answer}
     if isinstance(answer, PlannerError):
         raise answer
     return answer
-
-
-def _search(text: str, token: str | None) -> None:
-    """Ask the Hub for names that hold `text`; the names, or what went wrong, stay in the session until the next search."""
-    with st.spinner(t("input.hub.searching")):
-        try:
-            st.session_state.hub_found = hub.Hub(token=token).search(text, 8)
-        except PlannerError as problem:
-            st.session_state.hub_found = problem
-
-
-def _suggestions() -> None:
-    found = st.session_state.get("hub_found")
-    if isinstance(found, PlannerError):
-        messages.error(found, t("error.hub"))
-    elif found is not None and not found:
-        st.info(t("input.hub.none"), icon=":material/search_off:")
-    elif found:
-        # Ids hold characters that Markdown reads ("_"), so each label is escaped.
-        st.pills(
-            t("input.hub.found"), [one.id for one in found], key="hub_pick", on_change=_picked,
-            format_func=messages.plain, help=t("input.hub.found.help"),
-        )  # fmt: skip
-
-
-def _picked() -> None:
-    picked = st.session_state.get("hub_pick")
-    if picked:
-        st.session_state.hub = picked
-        st.session_state.pop("hub_found", None)
-        st.session_state.pop("hub_read", None)

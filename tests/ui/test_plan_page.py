@@ -11,13 +11,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import model_configs
-from model_configs import catalogue, hub
+from model_configs import catalogue
 from planner import explain, hardware
 from planner.cache import architecture_bytes
-from planner.errors import Unavailable
 from ui import model_input
 
-from ..hub.server import HubServer, config_repo
 from .conftest import OpenPage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +39,6 @@ def faults(page: AppTest) -> list[str]:
 
 
 def pasted(page: AppTest, text: str) -> AppTest:
-    page.segmented_control(key="source").set_value("config").run()
     return page.text_area(key="paste").set_value(text).run()
 
 
@@ -251,7 +248,6 @@ def test_a_good_config_is_read(open_page: OpenPage) -> None:
 
 def test_a_config_may_be_uploaded(open_page: OpenPage) -> None:
     page = open_page(tokens=1_024)
-    page.segmented_control(key="source").set_value("config").run()
     page.file_uploader(key="upload").upload("config.json", b"\xef\xbb\xbf" + config().encode()).run()
     assert faults(page) == []
     assert page.metric[0].delta == f"{4 * 2 * 1_024 * 128 * 2:,} bytes"
@@ -285,7 +281,7 @@ def test_absurd_numbers_are_bounded(open_page: OpenPage) -> None:
     ("name", "value"),
     [
         ("tokens", "-1"), ("tokens", "many"), ("tokens", "nan"), ("tokens", "1e999"), ("requests", "0"), ("kv", "FP8"),
-        ("model", "nobody/nothing"), ("cache", "paged"),
+        ("cache", "paged"),
     ],
 )  # fmt: skip
 def test_a_bad_link_is_one_warning_and_the_default(open_page: OpenPage, name: str, value: str) -> None:
@@ -309,70 +305,6 @@ def test_a_link_may_use_another_name_of_a_model(open_page: OpenPage) -> None:
     assert page.selectbox(key="model").value == entry.id
 
 
-# The Hub
-
-
-def test_an_unreachable_hub_is_one_message_that_names_what_works(open_page: OpenPage) -> None:
-    page = open_page(hub="org/model")
-    (message,) = faults(page)
-    assert "catalogue works offline" in message
-    page.segmented_control(key="source").set_value("catalogue").run()
-    assert faults(page) == []
-    assert total(page) == "10.00 GiB"
-
-
-def test_a_bad_token_is_refused_and_not_repeated(open_page: OpenPage) -> None:
-    page = open_page()
-    page.segmented_control(key="source").set_value("hub").run()
-    page.text_input(key="hub").set_value("org/model")
-    page.text_input(key="hub_token").set_value("hf_ bad\ntoken")
-    page.button[0].click().run()
-    (message,) = faults(page)
-    assert "access token" in message
-    assert "bad" not in message.replace("bad input", "")
-
-
-def test_names_are_offered_and_one_is_read(open_page: OpenPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def search(self: hub.Hub, text: str, limit: int = 8) -> tuple[hub.Suggestion, ...]:
-        return (hub.Suggestion("org/some_model_7b", 5, False),)
-
-    def fetch(self: hub.Hub, model_id: str, revision: str = "main") -> hub.HubConfig:
-        asked.append(model_id)
-        return hub.HubConfig(model_id, model_id, "a" * 40, revision, json.loads(config()), False, False)
-
-    monkeypatch.setattr(hub.Hub, "search", search)
-    monkeypatch.setattr(hub.Hub, "config", fetch)
-    page = open_page(tokens=1_024)
-    page.segmented_control(key="source").set_value("hub").run()
-    page.text_input(key="hub").set_value("some")
-    page.button[1].click().run()
-    assert asked == []
-    assert faults(page) == []
-    page.get("button_group")
-    page.pills(key="hub_pick").set_value("org/some_model_7b").run()
-    assert asked == ["org/some_model_7b"]
-    assert page.metric[0].delta == f"{4 * 2 * 1_024 * 128 * 2:,} bytes"
-    page.number_input(key="tokens").set_value(2_048).run()
-    assert asked == ["org/some_model_7b"]  # a change of the numbers asks the Hub nothing
-
-
-def test_a_hub_error_is_kept_until_it_is_asked_again(open_page: OpenPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def fetch(self: hub.Hub, model_id: str, revision: str = "main") -> hub.HubConfig:
-        asked.append(model_id)
-        raise Unavailable("the Hub did not answer")
-
-    monkeypatch.setattr(hub.Hub, "config", fetch)
-    page = open_page(hub="org/model")
-    page.number_input(key="tokens").set_value(2_048).run()
-    assert len(asked) == 1
-    page.button[0].click().run()
-    assert len(asked) == 2
-
-
 # The page as a program
 
 
@@ -394,24 +326,3 @@ def test_torch_and_transformers_never_load_in_the_page() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
-
-
-def test_a_token_reaches_the_hub_and_nothing_else(open_page: OpenPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    token = "hf_" + "s" * 34
-    with HubServer({"org/gated": config_repo(json.loads(config()), gated=True, needs=token)}) as server:
-        page = open_page(tokens=1_024)
-        monkeypatch.delenv("HF_HUB_OFFLINE")
-        monkeypatch.setenv("HF_ENDPOINT", server.url)
-        page.segmented_control(key="source").set_value("hub").run()
-        page.text_input(key="hub").set_value("org/gated")
-        page.button[0].click().run()
-        (message,) = faults(page)
-        assert "Give an access token above" in message
-        page.text_input(key="hub_token").set_value(token)
-        page.button[0].click().run()
-        assert faults(page) == []
-        assert page.metric[0].delta == f"{4 * 2 * 1_024 * 128 * 2:,} bytes"
-        assert token not in texts(page)
-        assert token not in str(dict(page.query_params))
-        another = open_page(hub="org/gated", tokens=1_024)  # what a token fetched is nobody else's
-        assert len(faults(another)) == 1
