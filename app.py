@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from ui import charts, language
+from ui import carried, charts, language
 from ui.i18n import t
 
 # A file, because a browser would fetch the picture of a ":material/...:" icon from another host, which offline it cannot.
