@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from planner.budget_engines import PLANS, Case, Plan
@@ -12,6 +12,8 @@ from planner.engines import engine as find_engine
 from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
 from planner.model import Model
+from planner.reasons import Formula, identifier, step
+from planner.reasons import known as as_it_is
 
 __all__ = ["GIVEN", "Budget", "Confidence", "Term", "budget"]
 
@@ -20,7 +22,8 @@ __all__ = ["GIVEN", "Budget", "Confidence", "Term", "budget"]
 class Budget:
     """The fullest rank's memory. terms[0] is the device's total, the others are taken of it.
 
-    kv_bytes: what is left for the cache, below 0 where nothing is; kv_low and kv_high: with every term at its worst and best.
+    kv_bytes: what is left for the cache, below 0 where nothing is, and its `formula`; kv_low and kv_high: with every term at its
+    worst and best.
     device = sum of the other terms + kv_bytes, unless the person gave the cache itself: then see free_bytes.
     """
 
@@ -32,6 +35,7 @@ class Budget:
     kv_high: int
     kv_confidence: Confidence = "estimated"
     warnings: tuple[str, ...] = ()
+    formula: Formula = field(default=(), compare=False, repr=False)
 
     def term(self, name: str) -> Term | None:
         """The term called `name`, None where this engine has none."""
@@ -75,22 +79,26 @@ def budget(
     terms = (total, *plan.terms)
     fixed = given_term("kv", known)
     if fixed:
-        return Budget(
-            engine, settings.version, terms, fixed.bytes, fixed.bytes, fixed.bytes, "given", _short(terms, fixed.bytes)
-        )
-    value = plan.kv({term.name: term.bytes for term in terms})
+        size, short = fixed.bytes, _short(terms, fixed.bytes)
+        return Budget(engine, settings.version, terms, size, size, size, "given", short, as_it_is("budget", "given", size))
+    sizes = {term.name: term.bytes for term in terms}
+    value = plan.kv(sizes)
     low = plan.kv({term.name: term.low if term is total else term.high for term in terms})
     high = plan.kv({term.name: term.high if term is total else term.low for term in terms})
     terms += _outside(plan, terms, value)
     order = ("exact", "given", "documented", "measured", "estimated")
     worst = max((term.confidence for term in terms), key=order.index)
-    return Budget(engine, settings.version, terms, value, low, high, worst, plan.warnings)
+    return Budget(engine, settings.version, terms, value, low, high, worst, plan.warnings, plan.rule(sizes, value))
 
 
 def _outside(plan: Plan, terms: tuple[Term, ...], value: int) -> tuple[Term, ...]:
     """What the engine's fraction leaves alone."""
+    if not plan.outside:
+        return ()
     rest = terms[0].bytes - sum(term.bytes for term in terms[1:]) - value
-    return (Term(plan.outside, rest, rest, rest, "documented", plan.outside_source),) if plan.outside else ()
+    sizes = {identifier(term.name): term.bytes for term in terms} | {"budget": value}
+    rule = step(identifier(plan.outside), " - ".join(f"{{{name}}}" for name in sizes), rest, **sizes)
+    return (Term(plan.outside, rest, rest, rest, "documented", plan.outside_source, (rule,)),)
 
 
 def _short(terms: tuple[Term, ...], cache: int) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from planner import budget_terms as terms
@@ -13,14 +14,17 @@ from planner.budget_terms import Load, Term
 from planner.budget_tower import image_encoder
 from planner.engines import llama_cpp, sglang_budget, tensorrt_llm, tgi
 from planner.engines.costs import generation
-from planner.engines.versions import version_key
+from planner.engines.versions import rules_at, version_key
 from planner.engines.vllm_setup import kv_budget_bytes, prepare
 from planner.engines.vllm_tables import rules_of
 from planner.hardware import Gpu
 from planner.model import Model
+from planner.reasons import Formula, Number, identifier, renamed, step
 from planner.sharding_layers import vocabulary
 
 Kv = Callable[[Mapping[str, int]], int]
+#: The arithmetic of a Kv: (sizes by term, what it makes of them).
+Rule = Callable[[Mapping[str, int], int], Formula]
 
 
 @dataclass(frozen=True)
@@ -36,10 +40,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Plan:
-    """Terms beside the device's total, and the cache that figures for all of them leave."""
+    """Terms beside the device's total, the cache that figures for all of them leave, and the arithmetic of that."""
 
     terms: tuple[Term, ...]
     kv: Kv
+    rule: Rule
     warnings: tuple[str, ...] = ()
     outside: str = ""
     outside_source: str = ""
@@ -71,11 +76,12 @@ def vllm_plan(case: Case) -> Plan:
     found = [left_on_gpu(case.model, settings, terms.weights(case.model, cut, "vllm", given), cut, given)]
     draft = settings.speculative_config.model if settings.speculative_config else None
     if draft is not None and "weights" not in given:
-        found.append(replace(terms.weights(draft, {**cut, "pipeline_parallel_size": 1}, "vllm", given), name="draft weights"))
+        own = terms.weights(draft, {**cut, "pipeline_parallel_size": 1}, "vllm", given)
+        found.append(replace(own, name="draft weights", formula=renamed(own.formula, "draft weights")))
     found += adapters(case.model, "vllm", settings, cut, given, _width(case.model, settings))
     counted, profiled = rules_of(settings.version).cudagraph_estimate, version_key(settings.version) >= version_key("0.8.0")
     if "runtime" in given:
-        found.append(_given("runtime", given))
+        found.append(terms.own_term("runtime", given["runtime"]))
     else:
         place = {"version": settings.version, "generation": generation(case.gpu)}
         rules = terms.row_at(facts["activation"], **place)
@@ -100,10 +106,22 @@ def vllm_plan(case: Case) -> Plan:
         return int(kv_budget_bytes(settings, sizes["device"], taken, sizes.get("cuda graphs", 0)))
 
     share = settings.gpu_memory_utilization or rules_of(settings.version).gpu_memory_utilization
+
+    def rule(sizes: Mapping[str, int], value: int) -> Formula:
+        rest, taken = _less(sizes, "other processes")
+        start = "ceil({device} x {gpu_memory_utilization})"
+        return (step("budget", start + rest, value, **taken, device=sizes["device"], gpu_memory_utilization=share),)
+
     if not settings.kv_cache_memory_bytes:
         check_free(case.gpu, share, given, case.constants)
     why = f"1 - gpu_memory_utilization ({share:g}); the context" + ("" if counted else " and CUDA graphs") + " come out of it"
-    return Plan(tuple(found), kv, outside="outside the share", outside_source=why)
+    return Plan(tuple(found), kv, rule, outside="outside the share", outside_source=why)
+
+
+def _less(sizes: Mapping[str, int], *without: str) -> tuple[str, dict[str, Number]]:
+    """" - {weights} - {activations}": all terms but the device and some, and their numbers by symbol."""
+    taken: dict[str, Number] = {identifier(name): size for name, size in sizes.items() if name not in ("device", *without)}
+    return "".join(f" - {{{name}}}" for name in taken), taken
 
 
 def has_tower(model: Model) -> bool:
@@ -111,10 +129,6 @@ def has_tower(model: Model) -> bool:
     if model.media and "image" in model.media.rules:
         return True
     return any("tower" in item.name for item in model.weights.items) if model.weights else "vision_config" in model.config
-
-
-def _given(name: str, given: Mapping[str, int]) -> Term:
-    return Term(name, given[name], given[name], given[name], "given", "given by the person")
 
 
 def vllm_load(model: Model, settings: Any, gpu: Gpu, facts: Mapping[str, Any]) -> Load:
@@ -147,8 +161,17 @@ def sglang_plan(case: Case) -> Plan:
         return sglang_budget.kv_budget_bytes(model, settings, free, after, gpu.memory_bytes)
 
     share = sglang_budget.mem_fraction_static(model, settings, gpu.memory_bytes)
+
+    def rule(sizes: Mapping[str, int], value: int) -> Formula:
+        rest, others_taken = _less({name: size for name, size in sizes.items() if name in ("non-torch", "other processes")})
+        free = step("free_before", "{device}" + rest, sizes["device"] - int(sum(others_taken.values())), **others_taken,
+                    device=sizes["device"])  # fmt: skip
+        loaded, taken = _less(sizes, "non-torch", "other processes")
+        budget = "floor({free_before}" + loaded + " - {free_before} x (1 - {mem_fraction_static}))"
+        return (free, step("budget", budget, value, **taken, free_before=free.value, mem_fraction_static=share))
+
     why = f"1 - mem_fraction_static ({share:.4g}) of the free memory: activations, graphs and the table of requests"
-    return Plan(tuple(found), kv, outside="outside the share", outside_source=why)
+    return Plan(tuple(found), kv, rule, outside="outside the share", outside_source=why)
 
 
 def _context(case: Case, ranks: int) -> Term:
@@ -165,7 +188,7 @@ def _measured(case: Case, load: Load, engine: str) -> list[Term]:
     found += adapters(case.model, engine, case.settings, cut, case.given, _width(case.model, case.settings), max(0, free))
     found += others(case.given)
     if "runtime" in case.given:
-        return [*found, _given("runtime", case.given)]
+        return [*found, terms.own_term("runtime", case.given["runtime"])]
     rules = case.constants[engine]["activation"]
     peak = terms.given_term("activations", case.given) or terms.activations(case.model, load, rules)
     return [*found, _context(case, load.ranks), peak]
@@ -184,8 +207,17 @@ def tensorrt_llm_plan(case: Case) -> Plan:
         left = _left(sizes)
         return tensorrt_llm.kv_budget_bytes(settings, left)
 
+    def rule(sizes: Mapping[str, int], value: int) -> Formula:
+        left, most = _left_rule("left", sizes, _left(sizes)), settings.max_gpu_total_bytes
+        if left[-1].value < 0:
+            return _left_rule("budget", sizes, value)
+        part = "floor({left} x {free_gpu_memory_fraction})"
+        given = {"left": left[-1].value, "free_gpu_memory_fraction": settings.free_gpu_memory_fraction}
+        capped = f"min({part}, {{max_gpu_total_bytes}})" if most else part
+        return (*left, step("budget", capped, value, **given, max_gpu_total_bytes=most or 0))
+
     why = f"1 - free_gpu_memory_fraction ({settings.free_gpu_memory_fraction:g}) of what is left"
-    return Plan(tuple(found), kv, outside="kept free", outside_source=why)
+    return Plan(tuple(found), kv, rule, outside="kept free", outside_source=why)
 
 
 def tgi_plan(case: Case) -> Plan:
@@ -197,7 +229,19 @@ def tgi_plan(case: Case) -> Plan:
     def kv(sizes: Mapping[str, int]) -> int:
         return tgi.kv_budget_bytes(settings, _left(sizes), sizes["device"])
 
-    return Plan(tuple(found), kv, outside="kept free", outside_source="the slack that TGI leaves for CUDA graphs")
+    def rule(sizes: Mapping[str, int], value: int) -> Formula:
+        left, facts = _left_rule("left", sizes, _left(sizes)), rules_at("tgi", settings.version)
+        start, keep = int(left[-1].value), float(facts["keep"])
+        given = {"left": start, "cuda_memory_fraction": settings.cuda_memory_fraction, "device": sizes["device"], "graphs": keep}
+        if facts["of"] == "total":
+            text = "floor({left} - (1 - {cuda_memory_fraction} x {graphs}) x {device})"
+        else:
+            beside = start - (1 - settings.cuda_memory_fraction) * sizes["device"] > 0
+            text = "{left} - (1 - {cuda_memory_fraction}) x {device}"
+            text = f"floor(({text}) x {{graphs}})" if beside else f"floor({text})"
+        return (*left, step("budget", text, value, **given))
+
+    return Plan(tuple(found), kv, rule, outside="kept free", outside_source="the slack that TGI leaves for CUDA graphs")
 
 
 def transformers_plan(case: Case) -> Plan:
@@ -207,11 +251,17 @@ def transformers_plan(case: Case) -> Plan:
     """
     facts = case.constants["transformers"]
     found = _measured(case, Load(facts["tokens"], facts["requests"], 1, _width(case.model, case.settings)), "transformers")
-    return Plan(tuple(found), _left)
+    return Plan(tuple(found), _left, partial(_left_rule, "budget"))
 
 
 def _left(sizes: Mapping[str, int]) -> int:
     return sizes["device"] - sum(size for name, size in sizes.items() if name != "device")
+
+
+def _left_rule(name: str, sizes: Mapping[str, int], value: int) -> Formula:
+    """The arithmetic of `_left`."""
+    rest, taken = _less(sizes)
+    return (step(name, "{device}" + rest, value, **taken, device=sizes["device"]),)
 
 
 def llama_cpp_plan(case: Case) -> Plan:
@@ -225,14 +275,21 @@ def llama_cpp_plan(case: Case) -> Plan:
     facts = case.constants["llama.cpp"]
     found = [terms.weights(model, {}, "llama.cpp", given), *adapters(model, "llama.cpp", settings, {}, given), *others(given)]
     if "runtime" in given:
-        return Plan((*found, _given("runtime", given)), _left)
+        return Plan((*found, terms.own_term("runtime", given["runtime"])), _left, partial(_left_rule, "budget"))
     held = llama_cpp.cache_bytes(model, settings)
     rows = vocabulary(model) + model.hidden_size * facts["hidden"]
     size = 4 * held.n_ubatch * rows
     if settings.flash_attn in ("off", False):
         size = max(size, 4 * held.n_ubatch * held.n_ctx * max(1, model.attention_heads))
-    buffer = Term("compute buffer", size, int(size * facts["low"]), int(size * facts["high"]), "estimated", facts["source"])
-    return Plan((*found, _context(case, 1), terms.given_term("activations", given) or buffer), _left)
+    words = {"n_ubatch": held.n_ubatch, "vocabulary": vocabulary(model), "hidden": model.hidden_size * facts["hidden"]}
+    rule, more = "4 x {n_ubatch} x ({vocabulary} + {hidden})", "4 x {n_ubatch} x {n_ctx} x {heads}"
+    if settings.flash_attn in ("off", False):
+        rule = f"max({rule}, {more})"
+    shape = step("compute_buffer", rule, size, **words, n_ctx=held.n_ctx, heads=max(1, model.attention_heads))
+    low, high = int(size * facts["low"]), int(size * facts["high"])
+    buffer = Term("compute buffer", size, low, high, "estimated", facts["source"], (shape,))
+    left = partial(_left_rule, "budget")
+    return Plan((*found, _context(case, 1), terms.given_term("activations", given) or buffer), _left, left)
 
 
 PLANS: dict[str, Callable[[Case], Plan]] = {

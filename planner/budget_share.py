@@ -12,6 +12,7 @@ from planner.budget_terms import Term
 from planner.errors import EngineRefusal
 from planner.hardware import Gpu
 from planner.model import Model
+from planner.reasons import step
 from planner.sharding import weights_per_rank
 from planner.units import GIB, format_bytes
 
@@ -51,7 +52,7 @@ def adapters(
     if found is None:
         return ()
     confidence: terms.Confidence = "documented" if found.known else "estimated"
-    return (Term("lora adapters", found.bytes, found.low, found.high, confidence, found.source),)
+    return (Term("lora adapters", found.bytes, found.low, found.high, confidence, found.source, found.formula),)
 
 
 def others(given: Mapping[str, int]) -> tuple[Term, ...]:
@@ -75,7 +76,9 @@ def left_on_gpu(model: Model, settings: Any, weights: Term, cut: Mapping[str, An
         fullest = weights_per_rank(model, engine="vllm", **cut).fullest
         limit = min(limit, sum(part.low for part in fullest.parts if part.name == "layers"))
     low, value, high = (max(0, size - limit) for size in (weights.low, weights.bytes, weights.high))
-    return replace(weights, bytes=value, low=low, high=high, source=f"{weights.source}; {format_bytes(limit)} in host memory")
+    rule = step("weights", "max(0, {weights} - {in_host_memory})", value, weights=weights.bytes, in_host_memory=limit)
+    source = f"{weights.source}; {format_bytes(limit)} in host memory"
+    return replace(weights, bytes=value, low=low, high=high, source=source, formula=(*weights.formula, rule))
 
 
 def check_free(gpu: Gpu, share: float, given: Mapping[str, int], constants: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from planner.engines.versions import version_key
 from planner.errors import InputError, shown
 from planner.hardware import Gpu
 from planner.model import Model
+from planner.reasons import Formula, identifier, known, step
 from planner.sharding import weights_per_rank
 from planner.sharding_layers import expert_words, number, text_words, vocabulary
 from planner.units import GIB
@@ -31,7 +32,7 @@ GIVEN = ("device", "weights", "activations", "non-torch", "cuda graphs", "runtim
 
 @dataclass(frozen=True)
 class Term:
-    """One use of the device's memory in bytes, low to high, how well it is known, and where it comes from."""
+    """One use of the device's memory in bytes, low to high, how well it is known, where it comes from, and its arithmetic."""
 
     name: str
     bytes: int
@@ -39,6 +40,7 @@ class Term:
     high: int
     confidence: Confidence
     source: str
+    formula: Formula = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -83,15 +85,19 @@ def check_given(given: Mapping[str, int] | None) -> dict[str, int]:
 
 def given_term(name: str, given: Mapping[str, int]) -> Term | None:
     """The person's own figure as a term, without a range."""
-    if name not in given:
-        return None
-    return Term(name, given[name], given[name], given[name], "given", "given by the person")
+    return own_term(name, given[name]) if name in given else None
+
+
+def own_term(name: str, value: int) -> Term:
+    """A figure that the person gave."""
+    return Term(name, value, value, value, "given", "given by the person", known(identifier(name), "given", value))
 
 
 def constant(name: str, row: Mapping[str, Any], factor: float = GIB) -> Term:
     """A constant of runtime.yaml as a term."""
     value, low, high = (int(row[key] * factor) for key in ("value", "low", "high"))
-    return Term(name, value, low, high, row.get("confidence", "measured"), row["source"])
+    rule = step(identifier(name), "floor({constant} x {unit})", value, constant=row["value"], unit=int(factor))
+    return Term(name, value, low, high, row.get("confidence", "measured"), row["source"], (rule,))
 
 
 def device(gpu: Gpu, given: Mapping[str, int]) -> Term:
@@ -100,11 +106,27 @@ def device(gpu: Gpu, given: Mapping[str, int]) -> Term:
     `Gpu.usable_bytes`, with the range `Gpu.memory_range`.
     Source: planner/hardware.py, planner/data/gpus.yaml.
     """
-    known = given_term("device", given)
-    if known:
-        return known
+    own = given_term("device", given)
+    if own:
+        return own
     low, high, confidence = gpu.memory_range
-    return Term("device", min(max(gpu.usable_bytes, low), high), low, high, _of(confidence), gpu.range_source)
+    value = min(max(gpu.usable_bytes, low), high)
+    return Term("device", value, low, high, _of(confidence), gpu.range_source, _device_formula(gpu, value))
+
+
+def _device_formula(gpu: Gpu, value: int) -> Formula:
+    """PyTorch's total where it is known, else the driver's with what is usually missing of it, within the range."""
+    usable, total = gpu.usable_bytes, gpu.memory_bytes
+    if gpu.torch_memory_bytes:
+        found = known("device", "pytorch_total", usable)
+    elif usable < total:
+        kept = total - usable
+        found = (step("device", "{driver_total} - {usually_kept}", usable, driver_total=total, usually_kept=kept),)
+    else:
+        found = known("device", "amount" if gpu.id == "custom" else "driver_total", usable)
+    if value != usable:
+        found += (step("device", "{within_its_range}", value, within_its_range=value),)
+    return found
 
 
 def _of(confidence: str) -> Confidence:
@@ -113,11 +135,11 @@ def _of(confidence: str) -> Confidence:
 
 def weights(model: Model, settings: Mapping[str, Any], engine: str, given: Mapping[str, int]) -> Term:
     """Weights of the fullest rank, the draft model's with them. Source: planner/sharding.py."""
-    known = given_term("weights", given)
-    if known:
-        return known
+    own = given_term("weights", given)
+    if own:
+        return own
     found = weights_per_rank(model, engine=engine, **settings)
-    return Term("weights", found.bytes, found.low, found.high, found.confidence, found.source)
+    return Term("weights", found.bytes, found.low, found.high, found.confidence, found.source, found.formula)
 
 
 def activation_parts(model: Model, load: Load) -> tuple[float, float, float]:
@@ -130,13 +152,34 @@ def activation_parts(model: Model, load: Load) -> tuple[float, float, float]:
     took 109,757 bytes more for each further token of a batch; this gives 110,592.
     Source: two starts of one model on an RTX 3090 at 20,000 and 29,000 tokens; vLLM 0.33.0, fused_moe workspaces.
     """
-    words = text_words(model)
-    hidden = model.hidden_size or number(words, ("hidden_size", "d_model", "n_embd"), 1)
-    count, active, feed = expert_words(words, hidden)
+    hidden, count, active, feed = _widths(model)
     share = feed / load.ranks
     forward = load.width * load.tokens * 3 * ((0.0 if count else share) + hidden)
     experts = load.width * load.tokens * active * (max(2 * share, hidden) + share) if count else 0.0
     return 4.0 * load.requests * vocabulary(model), forward, experts
+
+
+def _widths(model: Model) -> tuple[int, int, int, int]:
+    """The model's width, how many experts there are and how many a token uses, and the width of the feed-forward."""
+    words = text_words(model)
+    hidden = model.hidden_size or number(words, ("hidden_size", "d_model", "n_embd"), 1)
+    return (hidden, *expert_words(words, hidden))
+
+
+def _part_steps(model: Model, load: Load, parts: tuple[float, float, float]) -> Formula:
+    """The arithmetic of `activation_parts`."""
+    hidden, count, active, feed = _widths(model)
+    sizes = {"bytes_each": load.width, "tokens": load.tokens, "hidden": hidden, "feed": feed, "ranks": load.ranks}
+    wide = "{hidden}" if count else "({feed} / {ranks} + {hidden})"
+    logits, forward, experts = parts
+    found = (
+        step("logits", "4 x {requests} x {vocabulary}", logits, requests=load.requests, vocabulary=vocabulary(model)),
+        step("forward", f"{{bytes_each}} x {{tokens}} x 3 x {wide}", forward, **sizes),
+    )
+    if not count:
+        return found
+    rule = "{bytes_each} x {tokens} x {experts_a_token} x (max(2 x {feed} / {ranks}, {hidden}) + {feed} / {ranks})"
+    return (*found, step("experts", rule, experts, **sizes, experts_a_token=active))
 
 
 def activations(model: Model, load: Load, rules: Mapping[str, Any]) -> Term:
@@ -149,10 +192,17 @@ def activations(model: Model, load: Load, rules: Mapping[str, Any]) -> Term:
 
     Source: `activation_parts`; planner/data/runtime.yaml, fitted by scripts/fit_runtime.py.
     """
-    logits, forward, experts = activation_parts(model, load)
+    logits, forward, experts = parts = activation_parts(model, load)
     kept = rules["experts"] == "kept"
     sampled, passed = rules["logits"] * logits, rules["forward"] * forward + (0.0 if kept else experts)
     peak = max(sampled, passed) + (experts if kept else 0.0)
     what = f"logits of {load.requests:,} requests" if sampled > passed else f"a batch of {load.tokens:,} tokens"
     low, high = int(peak * rules["low"]), int(peak * rules["high"])
-    return Term("activations", int(peak), low, high, "estimated", f"{what}; {rules['source']}")
+    inside, after = ("", " + {experts}") if kept else (" + {experts}", "")
+    both = f"max({{copies}} x {{logits}}, {{factor}} x {{forward}}{inside * bool(experts)}){after * bool(experts)}"
+    rule = step(
+        "activations", f"floor({both})", int(peak), copies=rules["logits"], factor=rules["forward"], logits=logits,
+        forward=forward, experts=experts,
+    )  # fmt: skip
+    formula = (*_part_steps(model, load, parts), rule)
+    return Term("activations", int(peak), low, high, "estimated", f"{what}; {rules['source']}", formula)

@@ -8,6 +8,7 @@ from typing import Any
 from planner.budget_media import largest_item
 from planner.budget_terms import Load, Term
 from planner.model import Model
+from planner.reasons import step
 
 #: Where a tower's words lie in a config, and what they are called.
 _HIDDEN, _FEED = ("hidden_size", "embed_dim", "width"), ("intermediate_size", "mlp_hidden_size")
@@ -38,7 +39,12 @@ def image_encoder(model: Model, load: Load, length: int, peak_bytes: int) -> Ter
     pixels = 3 * side * side * (_count(words.get("temporal_patch_size")) or 1)
     taken = load.width * patches * (3 * hidden + copies * feed // load.ranks + pixels)
     beyond, most = max(0, taken - peak_bytes), max(0, 2 * taken - peak_bytes)
-    return Term("image encoder", beyond, 0, most, "estimated", f"{patches:,} patches at once; {_SOURCE}")
+    tower = step(
+        "tower", "{bytes_each} x {patches} x (3 x {hidden} + floor({copies} x {feed} / {ranks}) + {pixels})", taken,
+        bytes_each=load.width, patches=patches, hidden=hidden, copies=copies, feed=feed, ranks=load.ranks, pixels=pixels,
+    )  # fmt: skip
+    rule = step("image_encoder", "max(0, {tower} - {activations})", beyond, tower=taken, activations=peak_bytes)
+    return Term("image encoder", beyond, 0, most, "estimated", f"{patches:,} patches at once; {_SOURCE}", (tower, rule))
 
 
 def _count(value: Any) -> int:

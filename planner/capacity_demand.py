@@ -66,14 +66,19 @@ class Typical:
 
     def typical(self, demand: Demand, growth: Growth) -> int:
         """Units of the demand's sequences at random moments, the common ones with them."""
+        common, one = self.moments(demand, growth)
+        # The beams of a request are at the same step, so that they vary together.
+        return common + one.units(demand.requests) * demand.beams
+
+    def moments(self, demand: Demand, growth: Growth) -> tuple[int, Spread]:
+        """Units that all have in common, and what one sequence takes beyond them at random moments."""
         assert demand.varying is not None
         common = growth.common(demand.shared)
         key = (demand.varying, common)
         if key not in self._spreads:
             lengths = demand.varying.whole if growth.whole else demand.varying.held
             self._spreads[key] = spread(lengths, demand.varying.longest, growth.cost, common)
-        # The beams of a request are at the same step, so that they vary together.
-        return common + self._spreads[key].units(demand.requests) * demand.beams
+        return common, self._spreads[key]
 
 
 class Allocation(Protocol):

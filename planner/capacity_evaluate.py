@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from planner.budget import Budget, budget
@@ -188,9 +188,10 @@ class Evaluator:
         cards = one.cards or (one.gpu,) * one.layer_split
         parts = layer_parts(len(one.model.layers_for(one.engine)), cards)
         sizes = weights_by_card(one.model, one.engine, parts) if "weights" not in one.given else ()
-        for card, part, size in zip(cards, parts, sizes or (0,) * len(cards), strict=True):
-            given = {"weights": size, **one.given}
-            found = budget(one.model, one.engine, settings, card, given=given)
+        for card, part, own in zip(cards, parts, sizes or (None,) * len(cards), strict=True):
+            found = budget(one.model, one.engine, settings, card, given={**({"weights": own.bytes} if own else {}), **one.given})
+            if own:
+                found = replace(found, terms=tuple(own if term.name == "weights" else term for term in found.terms))
             yield Card(card, found, allocation(one.engine, one.model, settings, card, part))
 
     def max_requests(self, length: int, context: int, reading: Reading = "value") -> int | None:

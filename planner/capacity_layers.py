@@ -6,9 +6,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
+from planner.budget_terms import Confidence, Term
 from planner.engines import llama_cpp, transformers
 from planner.hardware import Gpu
 from planner.model import Model
+from planner.reasons import step
 from planner.sharding import weights_per_rank
 from planner.units import ceil_div
 
@@ -26,7 +28,7 @@ def layer_parts(layers: int, cards: Sequence[Gpu]) -> tuple[tuple[int, ...], ...
     return tuple(tuple(part) for part in found)
 
 
-def weights_by_card(model: Model, engine: str, parts: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def weights_by_card(model: Model, engine: str, parts: Sequence[Sequence[int]]) -> tuple[Term, ...]:
     """Weights on each card: its share of the layers, the input on the first and the output on the last, at their larger reading.
 
     llama.cpp keeps the input embeddings in host memory where they are not the output too; they are counted all the same.
@@ -37,12 +39,25 @@ def weights_by_card(model: Model, engine: str, parts: Sequence[Sequence[int]]) -
     output = [part.high for part in whole.parts if part.name == "lm_head"]
     inside = sum(part.high for part in whole.parts if part.name not in ("layers", "lm_head"))
     matrix = output or [part.high for part in whole.parts if part.name == "embeddings"]
-    count = sum(len(part) for part in parts)
-    found = [ceil_div(layers * len(part), max(1, count)) for part in parts]
-    found[0] += inside
-    if len(parts) > 1 or output:
-        found[-1] += sum(matrix)
+    count, last = max(1, sum(len(part) for part in parts)), len(parts) - 1
+    found = []
+    for place, part in enumerate(parts):
+        first_bytes = inside if place == 0 else 0
+        last_bytes = sum(matrix) if place == last and (last > 0 or output) else 0
+        size = ceil_div(layers * len(part), count) + first_bytes + last_bytes
+        rule = "ceil({layers} x {layers_here} / {all_layers})" + " + {embeddings_and_rest}" * bool(first_bytes)
+        formula = (step(
+            "weights", rule + " + {output}" * bool(last_bytes), size, layers=layers, layers_here=len(part), all_layers=count,
+            embeddings_and_rest=first_bytes, output=last_bytes,
+        ),)  # fmt: skip
+        why = f"{len(part)} of {count} layers, by the cards' memory"
+        found.append(Term("weights", size, size, size, _least_sure(whole.confidence), why, formula))
     return tuple(found)
+
+
+def _least_sure(confidence: Confidence) -> Confidence:
+    """Whole layers are counted alike, so that no share is exact."""
+    return "documented" if confidence == "exact" else confidence
 
 
 def layer_sizes(

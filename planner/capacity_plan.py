@@ -11,12 +11,14 @@ from planner.budget_share import shared_notes
 from planner.capacity_deploy import Deployment
 from planner.capacity_evaluate import Checked, Evaluator
 from planner.capacity_moments import SHARE
+from planner.capacity_need import need_formula
 from planner.capacity_rules import context_warnings, storage_warnings, worst_length
 from planner.engines import engine
 from planner.engines.base import Pool
 from planner.errors import EngineRefusal
 from planner.hardware import Gpu
 from planner.model import Model
+from planner.reasons import step
 from planner.units import format_bytes
 from planner.workload import Workload
 
@@ -181,9 +183,12 @@ def _terms(deployment: Deployment, checked: Checked, need: int) -> tuple[Term, .
     known: Confidence = "exact" if checked.demand.varying is None else "estimated"
     if checked.demand.varying is not None:
         many = f"{checked.demand.requests:,} requests in {SHARE:.0%} of the time"
-    cache = Term("kv cache", need, need, need, known, f"{many}, by {deployment.engine}'s own allocator")
+    rule = need_formula(checked.binding.allocation, checked.demand)
+    cache = Term("kv cache", need, need, need, known, f"{many}, by {deployment.engine}'s own allocator", rule)
     room = found.kv_bytes - need
-    free = Term("free", room, found.kv_low - need, found.kv_high - need, "estimated", "the cache's budget less what is needed")
+    left = (*found.formula, step("free", "{budget} - {kv_cache}", room, budget=found.kv_bytes, kv_cache=need))
+    why = "the cache's budget less what is needed"
+    free = Term("free", room, found.kv_low - need, found.kv_high - need, "estimated", why, left)
     return (*found.terms, cache, free)
 
 

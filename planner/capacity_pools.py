@@ -50,22 +50,23 @@ class VllmAllocation(Typical):
         if demand.varying is not None:
             return self.typical(demand, self.growth(0))
         each = [self._one(group, demand.length) for group in capacity.groups]
-        if self._shares():
-            return sum(demand.units(blocks, self._shared_block()) for blocks in each)
+        if self.shares():
+            return sum(demand.units(blocks, self.shared_block()) for blocks in each)
         return sum(each) * demand.sequences
 
     def _one(self, group: Group, length: int) -> int:
         return blocks_of(group.spec, length, self.setup.capacity.load, self.setup.capacity.rules)
 
-    def _shares(self) -> bool:
+    def shares(self) -> bool:
         """Whether common tokens are surely stored once: with windows or states a hit lasts only while those are cached too."""
         return self.setup.prefix_caching and all(group.spec.kind in ("full", "mla") for group in self.setup.capacity.groups)
 
-    def _shared_block(self) -> int:
+    def shared_block(self) -> int:
         """Tokens of the unit that prefixes are shared in: the largest block of all groups, which hits are cut down to."""
         return max(group.spec.block_size for group in self.setup.capacity.groups) * self.setup.capacity.load.dcp
 
-    def _needed(self, demand: Demand) -> int:
+    def needed(self, demand: Demand) -> int:
+        """Blocks that the demand and the engine's start-up ask for."""
         start = self.setup.capacity.request_blocks(max(1, self.setup.max_model_len)) + self.null
         seats = (self.seats or demand.sequences) if self.states else 0
         return max(start, seats, self._blocks(demand) + self.null)
@@ -78,21 +79,21 @@ class VllmAllocation(Typical):
         override = self.settings.num_gpu_blocks_override
         if override is None or not self.setup.capacity.groups:
             return 0
-        missing = max(0, self._needed(demand) - int(override))
+        missing = max(0, self.needed(demand) - int(override))
         return missing * self.setup.capacity.bytes_per_block
 
     def need(self, demand: Demand) -> int:
         if not self.setup.capacity.groups:
             return 0
-        return max(self._needed(demand), self.settings.num_gpu_blocks_override or 0) * self.setup.capacity.bytes_per_block
+        return max(self.needed(demand), self.settings.num_gpu_blocks_override or 0) * self.setup.capacity.bytes_per_block
 
     def growth(self, budget_bytes: int) -> Growth:
         capacity = self.setup.capacity
         blocks = self.settings.num_gpu_blocks_override or capacity.num_blocks(budget_bytes)
-        shared = len(capacity.groups) if self._shares() else 0
+        shared = len(capacity.groups) if self.shares() else 0
         return Growth(
             max(0, blocks - self.null), capacity.request_blocks, False, self.setup.max_num_seqs,
-            lambda tokens: shared and shared * (tokens // self._shared_block()),
+            lambda tokens: shared and shared * (tokens // self.shared_block()),
         )  # fmt: skip
 
 
@@ -121,7 +122,7 @@ class PooledAllocation(Typical):
             self._seen[key] = self.engine.pool(self.model, settings, budget_bytes, self.gpu)
         return self._seen[key]
 
-    def _shares(self, pool: Pool) -> bool:
+    def shares(self, pool: Pool) -> bool:
         if self.states or len({group.kind for group in pool.groups}) > 1:
             return False
         if self.name == "sglang":
@@ -131,7 +132,7 @@ class PooledAllocation(Typical):
         # TGI switches its prefix cache off for models with images.
         return pool.details["attention"] in ("flashinfer", "flashdecoding") and "vision_config" not in self.model.config
 
-    def _usable(self, pool: Pool) -> tuple[int, int]:
+    def usable(self, pool: Pool) -> tuple[int, int]:
         """Blocks that requests can have, and tokens of a block."""
         if self.name == "tgi":
             return int(pool.details["usable_blocks"]), int(pool.details["block_size"])
@@ -150,11 +151,11 @@ class PooledAllocation(Typical):
         pool = self.pool(budget_bytes, demand.length + (demand.encoder if self.in_front else 0))
         if not pool.fits:
             return False
-        if demand.varying is not None and not self._several(pool) and not self.in_front:
+        if demand.varying is not None and not self.several(pool) and not self.in_front:
             growth, running = self.growth(budget_bytes), self._running(pool)
             return self.typical(demand, growth) <= growth.capacity and (running is None or demand.sequences <= running)
-        if (demand.shared or demand.beams > 1) and self._shares(pool):
-            usable, block = self._usable(pool)
+        if (demand.shared or demand.beams > 1) and self.shares(pool):
+            usable, block = self.usable(pool)
             running = self._running(pool)
             return demand.units(pool.blocks_per_request, block) <= usable and (running is None or demand.sequences <= running)
         return int(pool.max_concurrency) >= demand.sequences
@@ -162,17 +163,17 @@ class PooledAllocation(Typical):
     def need(self, demand: Demand) -> int:
         return least(lambda budget: self.holds(budget, demand), 1 << 20)
 
-    def _several(self, pool: Pool) -> bool:
+    def several(self, pool: Pool) -> bool:
         """Whether there are pools beside the one of blocks: states, windows."""
         return bool(self.states or "swa_tokens" in pool.details or len(pool.details.get("blocks_per_window", ())) > 1)
 
     def growth(self, budget_bytes: int) -> Growth:
         pool = self.pool(budget_bytes)
-        usable, block = self._usable(pool)
-        if self._several(pool):
+        usable, block = self.usable(pool)
+        if self.several(pool):
             why = f"{self.name} keeps several pools for {self.model.name}, and their filling is not simulated"
             raise EngineRefusal(f"{why}; the worst case is exact", engine=self.name)
-        shares = self._shares(pool)
+        shares = self.shares(pool)
         return Growth(
             usable, lambda tokens: ceil_div(tokens, block), self.name != "sglang", self._running(pool),
             lambda tokens: tokens // block if shares else 0,
@@ -188,15 +189,18 @@ class StaticAllocation(Typical):
     def __init__(self, name: str, model: Model, settings: Any, part: Sequence[int] | None = None) -> None:
         super().__init__()
         self.name, self.model, self.settings, self.part = name, model, settings, part
-        self._seen: dict[Demand, int] = {}
+        self._seen: dict[Demand, tuple[int, ...]] = {}
 
-    def need(self, demand: Demand) -> int:
+    def sizes(self, demand: Demand) -> tuple[int, ...]:
+        """Bytes of each layer that is here."""
         if demand not in self._seen:
             sizes = layer_sizes(self.model, self.name, self.settings, demand.length, demand.sequences, demand.encoder)
             # A layer that only the engine knows lies with the last.
-            held = range(len(sizes)) if self.part is None else [i for i in range(len(sizes)) if self._mine(i)]
-            self._seen[demand] = sum(sizes[i] for i in held)
+            self._seen[demand] = tuple(size for i, size in enumerate(sizes) if self._mine(i))
         return self._seen[demand]
+
+    def need(self, demand: Demand) -> int:
+        return sum(self.sizes(demand))
 
     def _mine(self, index: int) -> bool:
         return self.part is None or index in self.part or index >= len(self.model.layers_for(self.name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from planner.accelerators import read
@@ -12,6 +12,7 @@ from planner.engines.versions import version_key
 from planner.errors import EngineRefusal, InputError
 from planner.lora_layers import FEED, Linear, LinearLayers, linear_layers
 from planner.model import Model
+from planner.reasons import Formula, known, step
 from planner.sharding import pipeline_stages
 from planner.units import ceil_div
 
@@ -32,6 +33,7 @@ class Kept:
     high: int
     known: bool
     source: str
+    formula: Formula = field(default=(), compare=False, repr=False)
 
 
 @functools.cache
@@ -74,7 +76,9 @@ def _vllm(model: Model, settings: Any, cut: Mapping[str, Any], width: int, free:
     low = max(stage(part, layers.known, not inner) for part in parts)
     unit = slots * (width if settings.lora_dtype == "auto" else 2)
     source = f"vLLM's slots: {slots:,} of rank {rank} on {_what(modules, wrapped)}; {NOT_MODELLED['vllm']}"
-    return Kept(top * unit, low * unit, top * unit, layers.known and not inner, source)
+    given = {"slots": slots, "elements": top, "bytes_each": unit // slots}
+    rule = step("lora_adapters", "{slots} x {elements} x {bytes_each}", top * unit, **given)
+    return Kept(top * unit, low * unit, top * unit, layers.known and not inner, source, (rule,))
 
 
 def _fused(model: Model, facts: Mapping[str, Any]) -> tuple[str, ...]:
@@ -188,7 +192,9 @@ def _sglang(model: Model, settings: Any, cut: Mapping[str, Any], width: int, fre
         ends += _column_row(layers.head, rank, ranks, False)
     top, low = (max(stage(part, slices) for part in parts) + ends for slices in (True, layers.known))
     source = f"SGLang's slots: {slots:,} of rank {rank} on {_what(modules, ())}; {NOT_MODELLED['sglang']}"
-    return Kept(top * slots * width, low * slots * width, top * slots * width, layers.known and modules is not None, source)
+    size = top * slots * width
+    rule = step("lora_adapters", "{slots} x {elements} x {bytes_each}", size, slots=slots, elements=top, bytes_each=width)
+    return Kept(size, low * slots * width, size, layers.known and modules is not None, source, (rule,))
 
 
 def _column_row(one: Linear, rank: int, ranks: int, slices: bool) -> int:
@@ -213,7 +219,7 @@ def _tensorrt_llm(model: Model, settings: Any, cut: Mapping[str, Any], width: in
             key = (one.name, one.cut + str(one.fused))
             modules[key] = max(modules.get(key, 0), max(1, one.experts) * (inputs + outputs))
     if not modules:
-        return Kept(0, 0, 0, True, "no module has an adapter")
+        return Kept(0, 0, 0, True, "no module has an adapter", known("lora_adapters", "nothing", 0))
     sizes = tuple(modules.values())
     page, largest, total = min(sizes), max(sizes), sum(sizes)
     usual, most = min(facts["optimal_adapter_size"], rank), min(facts["max_adapter_size"], rank)
@@ -230,7 +236,12 @@ def _tensorrt_llm(model: Model, settings: Any, cut: Mapping[str, Any], width: in
                        " device_cache_percent", "max_loras")  # fmt: skip
     size = ceil_div(slots, each) * each * page * width
     low = size if settings.max_loras is not None else 0
-    return Kept(size, low, size, layers.known and low > 0, f"TensorRT-LLM: {why}; {NOT_MODELLED['tensorrt-llm']}")
+    rule = step(
+        "lora_adapters", "ceil({pages} / {pages_of_one}) x {pages_of_one} x {page} x {bytes_each}", size, pages=slots,
+        pages_of_one=each, page=page, bytes_each=width,
+    )  # fmt: skip
+    source = f"TensorRT-LLM: {why}; {NOT_MODELLED['tensorrt-llm']}"
+    return Kept(size, low, size, layers.known and low > 0, source, (rule,))
 
 
 RULES: dict[str, Callable[[Model, Any, Mapping[str, Any], int, int], Kept]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from planner import reasons
 from planner.capacity_cost import Cost, cost
 from planner.capacity_plan import Advice, Plan
 from planner.errors import InputError
@@ -46,7 +47,7 @@ def plan_data(plan: Plan, simulation: Simulation | None = None, cost: Cost | Non
         "max_requests_low": plan.max_requests_low,
         "max_requests_high": plan.max_requests_high,
         "max_context": plan.max_context,
-        "terms": [asdict(term) for term in plan.terms],
+        "terms": [{**asdict(replace(term, formula=())), "formula": reasons.data(term.formula)} for term in plan.terms],
         "per_gpu": [asdict(share) for share in plan.per_gpu],
         "pool": None if plan.pool is None else {
             "fits": plan.pool.fits, "num_blocks": plan.pool.num_blocks, "bytes_per_block": plan.pool.bytes_per_block,

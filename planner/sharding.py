@@ -6,12 +6,15 @@ description does not settle is taken at its larger reading, is marked `estimated
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
 from typing import Literal
 
 from planner.engines import costs, vllm_groups
 from planner.errors import EngineRefusal, InputError
 from planner.model import Model
+from planner.reasons import Formula, Number, identifier, known, step, sum_of
 from planner.sharding_layers import LayerShape, expert_words, layer_shapes, text_words, vocabulary
 from planner.units import ceil_div, round_up
 from planner.weights import Weights
@@ -35,6 +38,7 @@ class RankPart:
     high: int
     confidence: TermConfidence
     why: str
+    formula: Formula = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,12 @@ class StageWeights:
         """What is not settled in the split, or where the bytes come from."""
         unsettled = [part.why for part in self.parts if part.confidence == self.confidence]
         return "; ".join(dict.fromkeys(text for text in unsettled if text))
+
+    @property
+    def formula(self) -> Formula:
+        """Each part, and their sum."""
+        each = tuple(one for part in self.parts for one in part.formula)
+        return (*each, sum_of("weights", ((part.name, part.bytes) for part in self.parts), self.bytes))
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,10 @@ class RankWeights:
     @property
     def source(self) -> str:
         return self.fullest.why
+
+    @property
+    def formula(self) -> Formula:
+        return self.fullest.formula
 
 
 @dataclass(frozen=True)
@@ -191,35 +205,50 @@ Placed = tuple[Literal["first", "last", "all"], RankPart]
 
 def _outside(model: Model, weights: Weights, split: Split) -> list[Placed]:
     """Embeddings, head and towers with the stage that they are on."""
-    known = _FROM_WEIGHTS[weights.confidence]
+    sure = _FROM_WEIGHTS[weights.confidence]
     rows = vocabulary(model)
     found: list[Placed] = []
+    rule: Formula
     for name, size in _shared_out(model, weights).items():
         if name in _INPUT + _OUTPUT:
             padded = round_up(rows, VOCABULARY_PADDING * split.tensor)
             share = ceil_div(size * padded, rows * split.tensor) if rows else size
-            part = RankPart(name, share, ceil_div(size, split.tensor), share, known, f"{name}: rows / {split.tensor}")
+            rule = _rows(name, size, padded, rows, split.tensor, share)
+            part = RankPart(name, share, ceil_div(size, split.tensor), share, sure, f"{name}: rows / {split.tensor}", rule)
             found.append(("first" if name in _INPUT else "last", part))
             if name in _INPUT and tied(model) and split.pipeline > 1:
-                found.append(("last", RankPart("lm_head", share, 0, share, known, "the tied head's own copy")))
+                copy = _rows("lm_head", size, padded, rows, split.tensor, share)
+                found.append(("last", RankPart("lm_head", share, 0, share, sure, "the tied head's own copy", copy)))
         elif split.tensor == 1 or name in _DIVIDED:
             share = ceil_div(size, split.tensor)
-            found.append(("first", RankPart(name, share, share, share, known, name)))
+            rule = (step(identifier(name), "ceil({stored} / {ranks})", share, stored=size, ranks=split.tensor),)
+            found.append(("first", RankPart(name, share, share, share, sure, name, rule)))
         else:
             why = f"{name}: counted whole on each rank; engines divide some kinds of tower by {split.tensor}"
-            found.append(("first", RankPart(name, size, ceil_div(size, split.tensor), size, "estimated", why)))
+            rule = known(identifier(name), "stored", size)
+            found.append(("first", RankPart(name, size, ceil_div(size, split.tensor), size, "estimated", why, rule)))
     return found
+
+
+def _rows(name: str, size: int, padded: int, rows: int, ranks: int, share: int) -> Formula:
+    """A matrix of the vocabulary on one rank."""
+    if share == size:
+        return known(name, "stored", size)
+    given = {"stored": size, "padded_rows": padded, "rows": rows, "ranks": ranks}
+    return (step(name, "ceil({stored} x {padded_rows} / ({rows} x {ranks}))", share, **given),)
 
 
 def _layers(
     model: Model, weights: Weights, shapes: tuple[LayerShape, ...], cut: range, total: int, split: Split
 ) -> RankPart:
     """The stage's decoder layers, from the bytes of all of them."""
-    known = _FROM_WEIGHTS[weights.confidence]
+    sure = _FROM_WEIGHTS[weights.confidence]
     own = [shapes[i] for i in cut if i < len(shapes)]
-    padding = _mxfp4_padding(model, split) if split.engine == "vllm" else 1.0
+    padding = _mxfp4_padding(model, split) if split.engine == "vllm" else Fraction(1)
     plain = len({(s.dense, s.experts) for s in shapes}) == 1
-    low, high = sorted(_share(shapes, own, total, split, width, padding) for width in _widths(model, shapes, total))
+    rules = [_share(shapes, own, total, split, width, padding) for width in dict.fromkeys(_widths(model, shapes, total))]
+    low, high = (int(rule[-1].value) for rule in (min(rules, key=_result), max(rules, key=_result)))
+    rule = max(rules, key=_result)
     reasons = []
     if not plain and split.pipeline > 1:
         reasons.append("layers differ in size; their bytes are shared out by their shapes")
@@ -228,17 +257,21 @@ def _layers(
     if split.tensor > 1 and not all(s.known for s in own):
         reasons.append("what each rank repeats of recurrent layers is estimated")
     if padding > 1:
-        reasons.append(f"mxfp4 experts are padded for the kernel, {padding - 1:.1%} here")
+        reasons.append(f"mxfp4 experts are padded for the kernel, {float(padding - 1):.1%} here")
     if reasons:
-        return RankPart("layers", high, low, high, "estimated", "; ".join(reasons))
-    return RankPart("layers", high, low, high, known, f"layers {cut.start} to {cut.stop - 1} of {len(shapes)}")
+        return RankPart("layers", high, low, high, "estimated", "; ".join(reasons), rule)
+    return RankPart("layers", high, low, high, sure, f"layers {cut.start} to {cut.stop - 1} of {len(shapes)}", rule)
 
 
-def _widths(model: Model, shapes: tuple[LayerShape, ...], total: int) -> tuple[float, float]:
+def _result(rule: Formula) -> int:
+    return int(rule[-1].value)
+
+
+def _widths(model: Model, shapes: tuple[LayerShape, ...], total: int) -> tuple[Fraction, Fraction]:
     """Bytes an element of all but the experts, at least and at most: as the average, and as the checkpoint's own dtype."""
     elements = sum(s.dense + s.experts for s in shapes)
-    average = total / elements if elements else 0.0
-    whole = float(_dtype_bytes(model))
+    average = Fraction(total, elements) if elements else Fraction(0)
+    whole = Fraction(_dtype_bytes(model))
     dense = sum(s.dense for s in shapes)
     if not any(s.experts for s in shapes) or average >= whole or dense * whole > total:
         return average, average
@@ -247,7 +280,7 @@ def _widths(model: Model, shapes: tuple[LayerShape, ...], total: int) -> tuple[f
     return (whole, whole) if method == "mxfp4" else (average, whole)
 
 
-def _mxfp4_padding(model: Model, split: Split) -> float:
+def _mxfp4_padding(model: Model, split: Split) -> Fraction:
     """How much larger vLLM lays out experts in mxfp4: the model's width in multiples of 256, a rank's feed-forward of 64.
 
     Source: vLLM 0.33.0, quantization/mxfp4.py; gpt-oss-120b and -20b took 64.38 and 13.47 GiB on an H100 (60.8 and 12.8 stored).
@@ -256,26 +289,48 @@ def _mxfp4_padding(model: Model, split: Split) -> float:
     mxfp4 = isinstance(said, dict) and said.get("quant_method") == "mxfp4"
     count, _, feed = expert_words(text_words(model), model.hidden_size)
     if not count or not (mxfp4 or model.model_type == "gpt_oss"):
-        return 1.0
+        return Fraction(1)
     share = feed if split.whole_experts else ceil_div(feed, split.experts)
-    return round_up(model.hidden_size, 256) / model.hidden_size * round_up(share, 64) / share
+    return Fraction(round_up(model.hidden_size, 256), model.hidden_size) * Fraction(round_up(share, 64), share)
 
 
 def _share(
-    shapes: tuple[LayerShape, ...], own: list[LayerShape], total: int, split: Split, width: float, padding: float
-) -> int:
-    """Bytes of `own` on one rank, with all but the experts `width` bytes an element."""
-    experts = sum(s.experts for s in shapes)
-    expert_width = (total - width * sum(s.dense for s in shapes)) / experts if experts else 0.0
-    size = 0.0
-    for shape in own:
-        repeated = min(shape.replicated, shape.dense)
-        size += width * (repeated + (shape.dense - repeated) / split.tensor + shape.repeated_kv(split.tensor))
-        if shape.experts:
-            ranks = split.experts
-            part = ceil_div(shape.expert_count, ranks) / shape.expert_count if split.whole_experts else 1 / ranks
-            size += expert_width * shape.experts * part * padding
-    return ceil_div(int(size * 1024), 1024)
+    shapes: tuple[LayerShape, ...], own: list[LayerShape], total: int, split: Split, width: Fraction, padding: Fraction
+) -> Formula:
+    """Bytes of `own` on one rank, with all but the experts `width` bytes an element. In fractions, so that nothing is lost."""
+    dense, experts = sum(s.dense for s in shapes), sum(s.experts for s in shapes)
+    if len(own) == len(shapes) and split.tensor == 1 and (split.experts == 1 or not experts) and padding == 1:
+        return known("layers", "stored", total)
+    mine, whole = sum(s.dense for s in own), sum(min(s.replicated, s.dense) for s in own)
+    repeated = sum((s.repeated_kv(split.tensor) for s in own), Fraction(0))
+    rank_dense = whole + Fraction(mine - whole, split.tensor) + repeated
+    found = [step(
+        "rank_dense", "{replicated} + ({dense} - {replicated}) / {ranks} + {repeated_kv}", rank_dense,
+        replicated=whole, dense=mine, ranks=split.tensor, repeated_kv=repeated,
+    )]  # fmt: skip
+    held = Fraction(0)
+    if experts:
+        ranks, all_of = split.experts, sum(s.experts for s in own)
+        parts = [ceil_div(s.expert_count, ranks) * Fraction(s.experts, s.expert_count) for s in own if s.experts]
+        held = (sum(parts, Fraction(0)) if split.whole_experts else Fraction(all_of, ranks)) * padding
+        if split.whole_experts:
+            rule = "{experts_of_rank} x {padding}" if padding > 1 else "{experts_of_rank}"
+            found.append(step("rank_experts", rule, held, experts_of_rank=held / padding, padding=padding))
+        else:
+            rule = "{experts} / {expert_ranks}" + (" x {padding}" if padding > 1 else "")
+            found.append(step("rank_experts", rule, held, experts=all_of, expert_ranks=ranks, padding=padding))
+    elements = dense + experts
+    if width * elements == total:
+        size, rule = ceil(width * (rank_dense + held)), "ceil({stored} / {elements} x ({rank_dense}" + (
+            " + {rank_experts}))" if experts else "))")
+    else:
+        expert_width = Fraction(total - width * dense) / experts if experts else Fraction(0)
+        size = ceil(width * rank_dense + expert_width * held)
+        rule = "ceil({bytes_each} x {rank_dense} + ({stored} - {bytes_each} x {all_dense}) / {all_experts} x {rank_experts})"
+    given: dict[str, Number] = {
+        "stored": total, "elements": elements, "rank_dense": rank_dense, "rank_experts": held, "bytes_each": width,
+    }  # fmt: skip
+    return (*found, step("layers", rule, size, **given, all_dense=dense, all_experts=experts))
 
 
 def _buffers(model: Model, shapes: tuple[LayerShape, ...], cut: range, split: Split) -> list[RankPart]:
@@ -287,9 +342,15 @@ def _buffers(model: Model, shapes: tuple[LayerShape, ...], cut: range, split: Sp
     positions = int(words.get("max_position_embeddings") or 0)
     if width and positions:
         size = positions * width * _dtype_bytes(model)
-        found.append(RankPart("rotations", size, size, 2 * size, "documented", f"rotary table of {positions:,} positions"))
+        given = {"positions": positions, "rotated_width": width, "bytes_each": _dtype_bytes(model)}
+        rule = step("rotations", "{positions} x {rotated_width} x {bytes_each}", size, **given)
+        why = f"rotary table of {positions:,} positions"
+        found.append(RankPart("rotations", size, size, 2 * size, "documented", why, (rule,)))
     absorbed = sum(shapes[i].absorbed for i in cut if i < len(shapes))
     if absorbed:
         size = ceil_div(absorbed * 2, split.tensor)
-        found.append(RankPart("absorbed projections", size, 0, size, "estimated", "MLA's kv_b kept a second time in bfloat16"))
+        rule = step("absorbed_projections", "ceil({elements} x 2 / {ranks})", size, elements=absorbed, ranks=split.tensor)
+        found.append(
+            RankPart("absorbed projections", size, 0, size, "estimated", "MLA's kv_b kept a second time in bfloat16", (rule,))
+        )
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from planner.layers import Full, IndexKeys, Latent, Layer, State
@@ -37,11 +38,11 @@ class LayerShape:
     rotated: int = 0
     known: bool = True
 
-    def repeated_kv(self, ranks: int) -> float:
+    def repeated_kv(self, ranks: int) -> Fraction:
         """Elements of key and value projections beyond an even share: whole heads where there are more ranks than heads."""
         if not self.kv_heads:
-            return 0.0
-        return self.kv_elements * (max(1.0, self.kv_heads / ranks) / self.kv_heads - 1 / ranks)
+            return Fraction(0)
+        return self.kv_elements * (max(Fraction(1), Fraction(self.kv_heads, ranks)) / self.kv_heads - Fraction(1, ranks))
 
 
 def text_words(model: Model) -> Mapping[str, Any]:

@@ -58,7 +58,7 @@ def test_the_shell_says_what_python_says(capsys: pytest.CaptureFixture[str]) -> 
     assert found["kv_budget_bytes"] == ours.kv_bytes
     assert (found["max_requests"], found["command"]) == (ours.max_requests, ours.command)
     assert found["headroom_bytes"] == found["kv_budget_bytes"] - found["kv_need_bytes"]
-    assert {"name", "bytes", "low", "high", "confidence", "source"} == set(found["terms"][0])
+    assert {"name", "bytes", "low", "high", "confidence", "source", "formula"} == set(found["terms"][0])
 
 
 @pytest.mark.parametrize(
