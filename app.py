@@ -27,10 +27,8 @@ page = st.navigation(
     position="top",
 )
 language.switch()
-carried.turn(page.url_path or "plan")
-st.session_state.page_names = frozenset()
 try:
     page.run()
 finally:  # a page may end early
-    carried.keep(page.url_path or "plan")
+    carried.share(page.url_path or "plan")
 charts.choose_format()

@@ -1,8 +1,8 @@
-"""What goes with a person from page to page: each page's own inputs, and the question that all pages speak of.
+"""What goes with a person from page to page: the question that all pages speak of, in each page's own inputs.
 
-Streamlit forgets an input that a page does not draw. So each page's inputs are kept when it has been drawn and set again when
-it is opened again; and what was changed last about the model, the GPU, the engine, the length and the number of requests
-holds on every page that asks for it, in that page's own inputs.
+Streamlit itself keeps an input that is tied to the link, and puts it back into the link, when its page is opened again; a value
+that was given to such an input while another page was shown counts as kept. So what a person changes on one page is given to
+the inputs of the others as soon as it is drawn there.
 """
 
 from __future__ import annotations
@@ -121,34 +121,24 @@ PAGES: dict[str, Page] = {
 }  # fmt: skip
 
 
-def turn(path: str) -> None:
-    """Before a page is drawn: where another was drawn before it, give it its own inputs back and what has changed since."""
-    state = st.session_state
-    last, state.page = state.get("page"), path
-    if last in (None, path):
+def share(path: str) -> None:
+    """After a page was drawn: give what was changed on it to the inputs of the other pages. A page's own defaults change nothing
+    that was said on another.
+    """
+    state, page = st.session_state, PAGES.get(path)
+    opened, state.page = state.get("page") != path, path
+    if page is None:
         return
-    own = state.setdefault("page_inputs", {}).get(path, {})
-    page, known = PAGES.get(path), state.setdefault("page_said", {}).setdefault(path, {})
-    values = dict(own)
-    for role, value in state.get("question", {}).items() if page else ():
-        if known.get(role) != value:
-            values |= page.inputs(values, role, value) if page else {}
-    for name, value in values.items():
-        state[name] = value
-    state.page_opened = True
-
-
-def keep(path: str) -> None:
-    """After a page was drawn: keep its inputs, those that its links have, and what they say that is new."""
-    state = st.session_state
-    names = state.get("page_names", ())
-    values = {str(name): value for name, value in state.items() if name in names}
-    state.setdefault("page_inputs", {})[path] = values
-    if path not in PAGES:
+    said = page.said(state)
+    if opened and "page_said" in state:
+        state.page_said = said
         return
-    said, all_said = PAGES[path].said(values), state.setdefault("page_said", {})
-    question = state.setdefault("question", {})
-    if not state.pop("page_opened", False):  # a page's own defaults change nothing that was said on another
-        before = all_said.get(path, {})
-        question |= {role: value for role, value in said.items() if before.get(role) != value}
-    all_said[path] = {**said, **{role: value for role, value in question.items() if role not in said}}
+    before, state.page_said = state.get("page_said", {}), said
+    for role, value in said.items():
+        if before.get(role) == value:
+            continue
+        for name, other in PAGES.items():
+            if name != path:
+                for key, new in other.inputs(state, role, value).items():
+                    if key not in page.keys.values():
+                        state[key] = new

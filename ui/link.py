@@ -13,9 +13,7 @@ _SEVERAL = ", "
 
 
 def remember(names: Iterable[str]) -> None:
-    """Keep what the link asks for, before the first bound input drops what it cannot use; and which inputs the page has."""
-    names = frozenset(names)
-    st.session_state.page_names = names
+    """Keep what the link asks for, before the first bound input drops what it cannot use."""
     if "link" not in st.session_state:
         asked = {name: st.query_params.get_all(name) for name in names if name in st.query_params}
         st.session_state.link = {name: _SEVERAL.join(values) for name, values in asked.items()}

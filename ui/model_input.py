@@ -53,53 +53,47 @@ def choose(default: str = DEFAULT_MODEL) -> Chosen:
     state, query = st.session_state, st.query_params
     if "model" not in state:
         state.model = query.get("model") or (f"hub:{query['hub']}" if query.get("hub") else default)
-    asked, problem = None, None
-    try:
-        asked = _understood()
-    except PlannerError as found:
-        problem = found
+    state.model = state.model  # said again in each run, because the browser draws a page's box anew with its first option
+    asked, problem = _understood()
     ids = [entry.id for entry in catalogue.entries()]
     others = [name for name in dict.fromkeys((*model_own.names(), str(state.model))) if name not in ids]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox(
-            t("input.model"), [*others, *ids], key="model", accept_new_options=True,
+            t("input.model"), [*others, *ids], key="model", accept_new_options=True, persist_state="session",
             help=t("input.model.help", count=len(ids)),
         )  # fmt: skip
         model_own.ask()
     _write_link(default)
-    if problem is None and asked is None:
-        st.info(t("input.own.missing"), icon=":material/upload_file:")
-        return Chosen(None)
-    try:
-        if problem is not None:
-            raise problem
-        return _reader(asked)(asked)
-    except PlannerError as found:
-        messages.error(found, t("error.model"))
-        return Chosen(None)
+    if asked is not None:
+        try:
+            return _READERS[asked.kind](asked)
+        except PlannerError as found:
+            problem = found
+    if problem is not None:
+        messages.error(problem, t("error.model"))
+    return Chosen(None)
 
 
-def _understood() -> Named | None:
-    """What the box's text means, the box keeping its short form; None for somebody's own config that this session does not have.
-
-    Errors: InputError for a text that is no model's.
-    """
+def _understood() -> tuple[Named | None, PlannerError | None]:
+    """What the box's text means, or what is wrong with it; the box keeps its short form, and a revision goes where it belongs."""
     state = st.session_state
     text = str(state.model or "")
-    if text not in model_own.names():
-        if text == model_own.CONFIG:
-            return None
+    if text in (*model_own.names(), model_own.CONFIG):
+        return Named("content", text), None
+    try:
         found = named(text)
-        if found.kind != "content":
-            forced = found.kind == "hub" and (text.startswith("hub:") or found.revision) and catalogue.find(found.name)
-            short = f"hub:{found.name}" if forced else found.name
-            if found.revision:
-                state.revision = found.revision
-            if short != text:
-                state.model = short
-            return found
+    except InputError as problem:
+        return None, problem
+    if found.kind == "content":
         model_own.paste(found.name)
-    return Named("content", str(state.model))
+        return Named("content", model_own.CONFIG), None
+    forced = found.kind == "hub" and (text.startswith("hub:") or found.revision) and catalogue.find(found.name)
+    short = f"hub:{found.name}" if forced else found.name
+    if found.revision:
+        state.revision = found.revision
+    if short != text:
+        state.model = short
+    return found, None
 
 
 def _write_link(default: str) -> None:
@@ -110,13 +104,6 @@ def _write_link(default: str) -> None:
         query.pop("model", None)
     elif query.get("model") != text:
         query["model"] = text
-
-
-def _reader(asked: Named) -> Callable[[Named], Chosen]:
-    readers: dict[str, Callable[[Named], Chosen]] = {
-        "catalogue": _catalogue, "hub": _hub, "path": _path, "content": _own, "words": _words,
-    }  # fmt: skip
-    return readers[asked.kind]
 
 
 def _described(read: Callable[[bool], Model], argument: str) -> Chosen:
@@ -147,6 +134,9 @@ def _catalogue(asked: Named) -> Chosen:
 
 
 def _own(asked: Named) -> Chosen:
+    if asked.name not in model_own.names():
+        st.info(t("input.own.missing"), icon=":material/upload_file:")
+        return Chosen(None)
     content = model_own.content(asked.name)
     if isinstance(content, Model):
         return Chosen(content, shlex.quote(asked.name))
@@ -156,8 +146,8 @@ def _own(asked: Named) -> Chosen:
 def _path(asked: Named) -> Chosen:
     if os.environ.get(LOCAL_FILES) != "1":
         raise InputError("files of this server are not read: upload the file, or paste its content", field="model")
-    path = Path(asked.name)
-    return _described(lambda assume: model_configs.read(path.expanduser(), assume_plain_attention=assume), shlex.quote(asked.name))
+    path = Path(asked.name).expanduser()
+    return _described(lambda assume: model_configs.read(path, assume_plain_attention=assume), shlex.quote(asked.name))
 
 
 def _words(asked: Named) -> Chosen:
@@ -203,3 +193,8 @@ def _fetched(wanted: str, revision: str | None, token: str | None, assume: bool)
     if isinstance(answer, PlannerError):
         raise answer
     return answer
+
+
+_READERS: dict[str, Callable[[Named], Chosen]] = {
+    "catalogue": _catalogue, "hub": _hub, "path": _path, "content": _own, "words": _words,
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What somebody wrote into the model box: a catalogue id, a Hub id or address, a path, a config's content, or words to search by."""
+"""What somebody wrote into the model box: a catalogue id, a Hub id or address, a path, a config, or words to search by."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def named(text: str) -> Named:
         return _address(text)
     if entry := catalogue.find(text):
         return Named("catalogue", entry.id)
-    if _PATH.match(text) or text.lower().endswith((".json", ".gguf")) and ":" not in text:
+    if _PATH.match(text) or (text.lower().endswith((".json", ".gguf")) and ":" not in text):
         return Named("path", text)
     return Named("hub" if _ID.fullmatch(text) else "words", text)
 

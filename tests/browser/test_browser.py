@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from .watched import Watched, choose
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
 
@@ -85,28 +90,77 @@ def test_nothing_is_wider_than_the_window(page: Watched, width: str, query: str)
     page.nothing_wrong()
 
 
+def write(page: Watched, text: str) -> None:
+    """Write into the model box and press Enter, whether the text is one of its options or not."""
+    box = page.page.locator(".st-key-model input")
+    box.click()
+    box.fill(text)
+    page.page.get_by_role("option").first.wait_for()
+    page.page.keyboard.press("Enter")
+
+
 def test_an_unknown_architecture_is_one_message_with_a_way_on(page: Watched) -> None:
     page.open("?tokens=1024")
-    page.page.get_by_text("config.json", exact=True).first.click()
-    area = page.page.locator(".st-key-paste textarea")
-    area.fill('{"model_type": "made_up", "num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512}')
-    page.page.keyboard.press("Control+Enter")
+    write(page, '{"model_type": "made_up", "num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512}')
     page.page.get_by_text("does not know how model_type 'made_up' caches").wait_for(timeout=15_000)
     assert page.page.locator('[data-testid="stAlertContentError"]').count() == 1
     page.page.get_by_text("Treat it as plain attention").click()
     page.answer("8.00 MiB")
+    assert page.page.locator(".st-key-model input").input_value() == "config.json"
+    assert "made_up" not in page.page.url
+    page.nothing_wrong()
+
+
+def test_a_config_may_be_pasted_or_uploaded_beside_the_box(page: Watched) -> None:
+    page.open("?tokens=1024")
+    config = {
+        "model_type": "llama", "num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512, "vocab_size": 99,
+        "intermediate_size": 1024,
+    }  # fmt: skip
+    page.page.get_by_text("Own file").click()
+    page.page.locator(".st-key-paste textarea").fill(json.dumps(config, indent=2))
+    page.page.keyboard.press("Control+Enter")
+    page.answer("8.00 MiB")
+    file = json.dumps({**config, "num_hidden_layers": 8}).encode()
+    page.page.locator(".st-key-upload input").set_input_files(
+        [{"name": "config.json", "mimeType": "application/json", "buffer": file}]
+    )
+    page.answer("16.00 MiB")
     page.nothing_wrong()
 
 
 def test_the_hub_switched_off_is_one_message_and_the_catalogue_still_works(page: Watched) -> None:
     page.open()
-    page.page.get_by_text("Hugging Face", exact=True).first.click()
-    page.page.locator(".st-key-hub input").fill("org/model")
-    page.page.keyboard.press("Enter")
+    write(page, "https://huggingface.co/org/model")
     page.page.get_by_text("The catalogue works offline").wait_for(timeout=15_000)
     assert page.page.locator('[data-testid="stAlertContentError"]').count() == 1
-    page.page.get_by_text("Catalogue", exact=True).first.click()
+    choose(page.page, "model", "Qwen/Qwen2.5-72B")
     page.answer("10.00 GiB")
+    page.nothing_wrong()
+
+
+def test_words_offer_the_models_that_have_them(page: Watched) -> None:
+    page.open()
+    write(page, "gemma 3 27b")
+    page.page.get_by_text("google/gemma-3-27b-it", exact=True).first.click()
+    page.answer("2.91 GiB")
+    page.nothing_wrong()
+
+
+def test_the_question_goes_along_and_each_page_has_a_link_of_its_own(page: Watched, browser: Browser) -> None:
+    page.open("?model=google/gemma-3-27b-it&gpu=h200&requests=3&kv=fp8")
+    for name, part in (("Capacity", "node=h200"), ("Compare", "cards=h200"), ("Plan", "kv=fp8"), ("Capacity", "load=3")):
+        page.page.get_by_role("navigation").get_by_text(name, exact=True).first.click()
+        page.page.wait_for_function(f"location.search.includes('{part}')", timeout=30_000)
+        assert "gemma-3-27b-it" in page.page.url
+    tile = '[data-testid="stMetricValue"]'
+    page.page.locator(tile).nth(3).wait_for(timeout=60_000)
+    tiles = page.page.locator(tile).all_inner_texts()[:4]
+    other = browser.new_context(viewport={"width": 1440, "height": 1000}).new_page()
+    other.goto(page.page.url)
+    other.locator(tile).nth(3).wait_for(timeout=60_000)
+    assert other.locator(tile).all_inner_texts()[:4] == tiles
+    other.context.close()
     page.nothing_wrong()
 
 

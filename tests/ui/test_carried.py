@@ -6,7 +6,7 @@ from streamlit.testing.v1 import AppTest
 
 from .conftest import OpenPage
 from .reading import GEMMA, LLAMA, verdict
-from .test_plan_page import faults, total
+from .test_plan_page import total
 
 PLAN, CAPACITY, COMPARE, LEARN, METHOD = (f"ui/{name}.py" for name in ("plan", "capacity", "compare", "learn", "method"))
 
@@ -14,7 +14,7 @@ PLAN, CAPACITY, COMPARE, LEARN, METHOD = (f"ui/{name}.py" for name in ("plan", "
 def turned(page: AppTest, *paths: str) -> AppTest:
     for path in paths:
         page = page.switch_page(path).run()
-        assert faults(page) == [], path
+        assert not page.exception, page.exception[0].stack_trace
     return page
 
 

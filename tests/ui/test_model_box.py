@@ -55,7 +55,10 @@ def test_what_a_text_means(text: str, means: Named) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["https://example.com/owner/name", "https://huggingface.co/datasets/owner/name", "https://huggingface.co/owner", "x" * 201]
+    "text",
+    [
+        "https://example.com/owner/name", "https://huggingface.co/datasets/owner/name", "https://huggingface.co/owner", "x" * 201,
+    ],
 )  # fmt: skip
 def test_what_is_no_model_is_said(text: str) -> None:
     with pytest.raises(InputError) as error:
