@@ -11,7 +11,7 @@ from planner.capacity_demand import CONTEXT_WORDS, Allocation, Demand, with_cont
 from planner.capacity_deploy import RUNNING, Deployment, changed
 from planner.capacity_layers import layer_parts, weights_by_card
 from planner.capacity_moments import population
-from planner.capacity_pools import VllmAllocation, allocation
+from planner.capacity_pools import StaticAllocation, VllmAllocation, allocation
 from planner.capacity_rules import check_slices, check_storage, context_limit, model_limit, stated_context
 from planner.engines.tensorrt_llm_pools import NAME as TENSORRT_LLM
 from planner.engines.versions import rules_at
@@ -188,11 +188,17 @@ class Evaluator:
         cards = one.cards or (one.gpu,) * one.layer_split
         parts = layer_parts(len(one.model.layers_for(one.engine)), cards)
         sizes = weights_by_card(one.model, one.engine, parts) if "weights" not in one.given else ()
+        # Cards alike with as many bytes of weights have one budget, and a layer takes the same whoever asks: 64 cards at once.
+        budgets, whole = dict[tuple[str, int, int], Budget](), StaticAllocation(one.engine, one.model, settings)
         for card, part, own in zip(cards, parts, sizes or (None,) * len(cards), strict=True):
-            found = budget(one.model, one.engine, settings, card, given={**({"weights": own.bytes} if own else {}), **one.given})
+            key = (card.id, card.memory_bytes, own.bytes if own else 0)
+            if key not in budgets:
+                given = {**({"weights": own.bytes} if own else {}), **one.given}
+                budgets[key] = budget(one.model, one.engine, settings, card, given=given)
+            found = budgets[key]
             if own:
                 found = replace(found, terms=tuple(own if term.name == "weights" else term for term in found.terms))
-            yield Card(card, found, allocation(one.engine, one.model, settings, card, part))
+            yield Card(card, found, whole.on(part))
 
     def max_requests(self, length: int, context: int, reading: Reading = "value") -> int | None:
         """The most requests of `length` at once, all replicas together; None where memory does not limit them."""

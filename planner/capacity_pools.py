@@ -188,22 +188,32 @@ class StaticAllocation(Typical):
 
     def __init__(self, name: str, model: Model, settings: Any, part: Sequence[int] | None = None) -> None:
         super().__init__()
-        self.name, self.model, self.settings, self.part = name, model, settings, part
+        self.name, self.model, self.settings = name, model, settings
+        self.part = None if part is None else frozenset(part)
+        self._layers = len(model.layers_for(name))
+        #: Of all layers, shared with the other cards of a deployment.
         self._seen: dict[Demand, tuple[int, ...]] = {}
+
+    def on(self, part: Sequence[int]) -> StaticAllocation:
+        """The same of the layers that one card holds; what a demand takes is worked out once for all cards."""
+        found = StaticAllocation(self.name, self.model, self.settings, part)
+        found._seen = self._seen
+        return found
 
     def sizes(self, demand: Demand) -> tuple[int, ...]:
         """Bytes of each layer that is here."""
         if demand not in self._seen:
-            sizes = layer_sizes(self.model, self.name, self.settings, demand.length, demand.sequences, demand.encoder)
-            # A layer that only the engine knows lies with the last.
-            self._seen[demand] = tuple(size for i, size in enumerate(sizes) if self._mine(i))
-        return self._seen[demand]
+            self._seen[demand] = layer_sizes(
+                self.model, self.name, self.settings, demand.length, demand.sequences, demand.encoder
+            )
+        # A layer that only the engine knows lies with the last.
+        return tuple(size for i, size in enumerate(self._seen[demand]) if self._mine(i))
 
     def need(self, demand: Demand) -> int:
         return sum(self.sizes(demand))
 
     def _mine(self, index: int) -> bool:
-        return self.part is None or index in self.part or index >= len(self.model.layers_for(self.name))
+        return self.part is None or index in self.part or index >= self._layers
 
     def holds(self, budget_bytes: int, demand: Demand) -> bool:
         return self.need(demand) <= budget_bytes
