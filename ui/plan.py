@@ -12,12 +12,15 @@ from ui import (
     command,
     engine_answer,
     engine_input,
+    export,
+    import_plan,
     inputs,
     link,
     messages,
     model_input,
     paging,
     picture,
+    presets,
     side_by_side,
 )
 from ui.engine_answer import Answer
@@ -25,8 +28,10 @@ from ui.i18n import t
 from ui.inputs import Workload
 
 
-def show(model: Model, plain: CacheBytes, found: Answer | None, workload: Workload, choice: engine_input.Choice) -> None:
-    """Everything below the inputs, each part on its own: where one fails, the others stand."""
+def show(
+    model: Model, plain: CacheBytes, found: Answer | None, workload: Workload, choice: engine_input.Choice, shell: str
+) -> None:
+    """Everything below the inputs, each part on its own: where one fails, the others stand. shell: what prints the figures."""
     cache = found.cache if found else plain
     ranks = choice.ranks if found else 1
     with messages.guarded():
@@ -34,9 +39,9 @@ def show(model: Model, plain: CacheBytes, found: Answer | None, workload: Worklo
         answer.title(model, dtype or model.dtype)
     with messages.guarded():
         if found:
-            engine_answer.headline(model, found, workload)
+            engine_answer.headline(model, found, workload, shell)
         else:
-            answer.headline(model, plain, workload)
+            answer.headline(model, plain, workload, shell)
     if found:
         with messages.guarded():
             engine_answer.why(model, found)
@@ -55,14 +60,17 @@ def show(model: Model, plain: CacheBytes, found: Answer | None, workload: Worklo
         picture.curve_and_twins(model, plain, workload, line)
 
 
+import_plan.take("plan")
 link.remember((*inputs.IN_LINK, *engine_input.link_keys()))
 engine_input.prepare_link()
 st.title(t("plan.title"), anchor=False)
 st.markdown(t("plan.lead"))
+import_plan.ask()
 
 with st.container(border=True):
     notices = st.container()
     chosen = model_input.choose()
+    presets.choose("plan")
     workload, choice = inputs.workload()
     encoder_tokens = inputs.encoder_positions(chosen.model)
 with notices:
@@ -85,6 +93,9 @@ found = engine_answer.ask(chosen.model, choice, plain, workload.gpu)
 if isinstance(found, PlannerError):
     engine_answer.problem(found, choice)
     found, choice = None, engine_input.Choice(choice.option, word=choice.word)
-show(chosen.model, plain, found, workload, choice)
+shell = command.line(chosen.model, chosen.argument, workload, encoder_tokens, choice)
+show(chosen.model, plain, found, workload, choice, shell)
 with messages.guarded():
     command.show(chosen.model, chosen.argument, workload, encoder_tokens, choice)
+with messages.guarded():
+    export.kv(command.line(chosen.model, chosen.argument, workload, encoder_tokens, choice), chosen.model, choice.option)
