@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,8 +111,7 @@ class Workload:
             return None
         if self.samples:
             return min(prompt for prompt, _ in self.samples) + self.image_tokens
-        shortest = self.prompt_tokens.quantile(0.0) if isinstance(self.prompt_tokens, Lengths) else self.prompt_tokens
-        return (shortest or 0) + self.image_tokens
+        return _at(self._prompt(), 0.0) + self.image_tokens
 
     @functools.cached_property
     def longest(self) -> int | None:
@@ -136,8 +135,11 @@ class Workload:
         return tuple((prompt + self.image_tokens, output, share) for prompt in prompts for output in outputs)
 
     def _prompt(self) -> int | Lengths:
+        """The prompt's lengths without images; of a distribution, none is shorter than the prefix that all begin with."""
         if self.prompt_tokens is None:
             raise InputError("say prompt_tokens: nothing is known of the lengths of these requests", field="prompt_tokens")
+        if isinstance(self.prompt_tokens, Lengths):
+            return replace(self.prompt_tokens, shortest=max(0, self.shared_prefix_tokens - self.image_tokens))
         return self.prompt_tokens
 
     def drawn(self, uniform: Callable[[int], Sequence[float]], count: int) -> tuple[list[int], list[int]]:

@@ -30,13 +30,14 @@ class Lengths:
     """A distribution of lengths by its quantile function; made by `lognormal`, `percentiles` or `exactly`.
 
     points: (share, tokens) with straight lines between. mu, sigma: of the logarithm, for a log-normal. longest: what no
-    length exceeds (longer ones are cut to it), None where nothing is said.
+    length exceeds (longer ones are cut to it), None where nothing is said; shortest: what every length has at least.
     """
 
     points: tuple[tuple[float, int], ...] = ()
     mu: float = 0.0
     sigma: float = 0.0
     longest: int | None = None
+    shortest: int = 0
 
     @classmethod
     def lognormal(cls, p50: int, p95: int, longest: int | None = None) -> Lengths:
@@ -99,6 +100,9 @@ class Lengths:
 
     def quantile(self, share: float) -> int:
         """The length that this share does not exceed, rounded up, because a need rounds up."""
+        return max(self.shortest, self._quantile(share))
+
+    def _quantile(self, share: float) -> int:
         if self.points:
             for (low, first), (high, last) in itertools.pairwise(self.points):
                 if share <= high:

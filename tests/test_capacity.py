@@ -31,6 +31,7 @@ from planner.hardware import gpu as find_gpu
 from planner.model import Model
 from planner.plan_report import plan_data, plan_text, verdict_line
 from planner.workload import Workload
+from planner.workload_lengths import Lengths
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,9 @@ def test_a_common_prefix_is_stored_once_in_whole_blocks() -> None:
     block = 16 * 131072
     assert case.plan(Workload(1000, 0, 4, shared_prefix_tokens=500)).need_bytes == (31 + 4 * 32 + 1) * block
     assert case.plan(Workload(1000, 0, 4)).need_bytes == (4 * 63 + 1) * block
+    varying = Lengths.lognormal(800, 900, 1000)
+    longest = Workload(varying, 0, 4, shared_prefix_tokens=500, occupancy="worst")
+    assert case.plan(longest).need_bytes == (31 + 4 * 32 + 1) * block
     off = case.plan(Workload(1000, 0, 4, shared_prefix_tokens=500), settings={"enable_prefix_caching": False})
     assert off.need_bytes == (4 * 63 + 1) * block
     assert any("counted for every request" in note for note in off.notes)

@@ -137,3 +137,18 @@ def test_the_average_is_that_of_a_run() -> None:
     held = [prompt + step for prompt, output in pairs for step in range(output)]
     assert Workload(samples=pairs).mean_occupancy == pytest.approx(statistics.mean(held))
     assert json.dumps(Workload(samples=pairs).mean_tokens)
+
+
+def test_no_prompt_is_shorter_than_the_prefix_that_all_begin_with() -> None:
+    """A log-normal has a short tail, and a prompt that begins with the prefix cannot lie in it."""
+    lengths = Lengths.parse("p50=800,p95=4000,max=16000")
+    assert isinstance(lengths, Lengths)
+    work = Workload(lengths, 100, 4, shared_prefix_tokens=500, image_tokens=200)
+    assert Workload(lengths, 100, 4).smallest_prompt == 1
+    assert work.smallest_prompt == 500
+    grid = [(step + 0.5) / 8192 for step in range(8192)]
+    mean = statistics.fmean(max(300, lengths.quantile(share)) for share in grid) + 200
+    assert work.mean_tokens == pytest.approx(mean + 100)
+    assert min(prompt for prompt, _, _ in work.pairs()) == 500
+    drawn, _ = work.drawn(lambda count: [step / count for step in range(count)], 100)
+    assert min(drawn) == 500
