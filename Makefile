@@ -20,9 +20,10 @@ $(DEV)/.ready: requirements.txt requirements-app.txt requirements-validation.txt
 	$(DEV)/bin/python -m pip install --quiet -r requirements-dev.txt
 	touch $@
 
-# The page, on http://localhost:8501, with the bundled catalogue; nothing but the light set is installed.
+# The page, on http://localhost:8501, with the bundled catalogue; nothing but the light set is installed. It listens to this machine
+# alone, so that the model box may read paths of it.
 app: $(APP)/.ready
-	$(APP)/bin/python -m streamlit run app.py --server.port $(APP_PORT)
+	KV_PLANNER_LOCAL_FILES=1 $(APP)/bin/python -m streamlit run app.py --server.port $(APP_PORT) --server.address localhost
 
 test: $(DEV)/.ready
 	PYTHON=$(PYTHON) scripts/live_server.sh
