@@ -18,6 +18,7 @@ from planner.engines import ENGINES
 from planner.errors import PlannerError
 from planner.hardware import gpus as known_gpus
 from planner.layers import Sliding
+from planner.lora import wanted
 from planner.workload import Workload
 
 #: The share of memory that an engine is let take in place of its default, and what the setting is called.
@@ -189,7 +190,7 @@ def split_words(plan: Plan) -> dict[str, Any]:
 def _engines(plan: Plan, one: Deployment) -> Iterator[Change]:
     """An engine that lets go of what is behind a window, or lays the cache out in less."""
     windows = any(isinstance(cache, Sliding) for layer in one.model.layers for cache in layer.caches)
-    if not windows or one.cards:
+    if not windows or one.cards or wanted(one.engine, one.settings):  # slots of adapters are each engine's own
         return
     for name in ENGINES:
         if name in (one.engine, "transformers") or name == "llama.cpp":

@@ -35,7 +35,8 @@ class Asked:
 Counter = Callable[[Model, Asked], Found]
 _IMAGE = re.compile(r"(\d{1,7})x(\d{1,7})(?:x(\d{1,6}))?")
 _VIDEO = re.compile(r"(?:(\d{1,7})|(\d+(?:\.\d+)?)(s|min)(?:@(\d+(?:\.\d+)?))?)x(\d{1,7})x(\d{1,7})")
-_AUDIO = re.compile(r"(\d+(?:\.\d+)?)(s|min)?(?:x(\d{1,6}))?")
+#: No more than 999 of one length, because each is an item of its own.
+_AUDIO = re.compile(r"(\d+(?:\.\d+)?)(s|min)?(?:x(\d{1,3}))?")
 
 
 def add_flags(add: Callable[..., Any]) -> None:

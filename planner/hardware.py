@@ -20,6 +20,8 @@ __all__ = [
 
 MOST_GPUS = 4096
 _LONGEST_NAME = 200
+#: A part of a card by an amount: "h100:40GiB" or "40GiB of a H100 80GB SXM5".
+_PART = re.compile(r"(.+):([^:]+)|(.+?) of an? (.+)")
 #: Makers' words that a name is found without, and what a short name leaves out; names have no blanks and dashes here.
 _WORDS = ("nvidia", "amd", "intel", "google", "aws", "huawei", "geforce", "instinct", "tesla", "radeon", "rtx")
 _PREFIXES = ("", "rtx", "rx", "apple", "nvidia", "nvidiageforcertx", "tesla", "radeonpro", "jetsonagx")
@@ -139,12 +141,14 @@ def _slice(name: str, profile: str) -> Gpu | None:
 
 
 def _part(name: str) -> Gpu | None:
-    """A given amount of a card's memory ("h100:40GiB"), as a vGPU or a container gets it; its speed then depends on the others.
+    """A given amount of a card's memory ("h100:40GiB", or by its own name, "40GiB of a H100 80GB SXM5"), as a vGPU or a container
+    gets it; its speed then depends on the others.
 
     Errors: InputError for more than the card has.
     """
-    card_name, colon, amount = name.rpartition(":")
-    card = _known(card_name) or _sized(card_name) if colon else None
+    match = _PART.fullmatch(name.strip())
+    card_name, amount = (match[1] or match[4], match[2] or match[3]) if match else ("", "")
+    card = _known(card_name) or _sized(card_name) if match else None
     if card is None:
         return None
     try:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import streamlit as st
 
 from planner.capacity_plan import Plan
+from planner.capacity_rules import context_limit
 from planner.errors import EngineRefusal, PlannerError
 from ui import (
     capacity_ask,
     capacity_command,
+    capacity_disaggregated,
+    capacity_engines,
+    capacity_images,
     capacity_inputs,
     capacity_map,
     capacity_others,
     capacity_over_time,
     capacity_parts,
+    capacity_tiers,
     capacity_time,
     engine_input,
     link,
@@ -36,7 +41,17 @@ def answered(asked: Asked) -> Plan | None:
         options = capacity_ask.legal_splits(asked)
         if options:
             capacity_parts.legal_splits(options, asked)
+    _engines(asked, None)
     return None
+
+
+def _engines(asked: Asked, plan: Plan | None) -> None:
+    """Every engine's requests against context, also where the person's own refuses."""
+    longest = asked.workload.longest or asked.model.max_context or 1
+    limit = context_limit(plan.deployment) if plan is not None else asked.model.max_context or longest
+    length, requests = (capacity_map.length_of(plan), plan.requests) if plan is not None else (longest, asked.workload.requests)
+    with messages.guarded():
+        capacity_engines.show(asked, plan, limit, (length, requests), capacity_ask.engine_line)
 
 
 def _refused(problem: PlannerError, title: str) -> None:
@@ -57,11 +72,15 @@ def show(plan: Plan, asked: Asked) -> None:
         capacity_parts.tiles(plan)
     with messages.guarded():
         capacity_parts.notes(plan)
+        capacity_images.say(asked.seen)
     with messages.guarded():
         capacity_parts.memory(plan)
-    advice = st.container()
+    with messages.guarded():
+        capacity_tiers.show(plan)
+    apart, advice = st.container(), st.container()
     with messages.guarded():
         capacity_parts.curve(plan, asked)
+    engines = st.container()
     grid, over_time = st.container(), st.container()
     with messages.guarded():
         capacity_time.show(plan, asked.price)
@@ -75,11 +94,15 @@ def show(plan: Plan, asked: Asked) -> None:
             capacity_over_time.show(plan, asked)
     with others, messages.guarded():
         capacity_others.show(plan, asked)
+    with apart, messages.guarded():
+        capacity_disaggregated.show(asked, capacity_ask.apart, capacity_inputs.named)
+    with engines:
+        _engines(asked, plan)
     with advice, messages.guarded():  # last, because each change is planned again
         capacity_parts.advice(plan, asked)
 
 
-link.remember((*capacity_inputs.IN_LINK, *capacity_inputs.SHARED, *engine_input.link_keys()))
+link.remember((*capacity_inputs.IN_LINK, *capacity_inputs.SHARED, *capacity_engines.IN_LINK, *engine_input.link_keys()))
 capacity_inputs.prepare()
 st.title(t("capacity.title"), anchor=False)
 st.markdown(t("capacity.lead"))

@@ -8,14 +8,16 @@ from planner import hardware, sweep_map
 from planner.advise import advise
 from planner.advise_changes import free_split
 from planner.capacity import Option, compare_gpus, fewest_gpus, plan, rank_kv_dtypes, rank_splits, requests_by_context
-from planner.capacity_plan import Advice, Plan
+from planner.capacity_deploy import deployment
+from planner.capacity_plan import Advice, Plan, evaluate
 from planner.capacity_rules import context_limit
-from planner.capacity_solve import COMMON_GPUS
+from planner.capacity_solve import COMMON_GPUS, settled
+from planner.disaggregate import Disaggregation, disaggregate
 from planner.errors import PlannerError
 from planner.simulate import Simulation, simulate
 from planner.sweep_map import Map
-from ui import capacity_upload
-from ui.capacity_inputs import Asked
+from ui import capacity_apart, capacity_upload
+from ui.capacity_inputs import Asked, named
 from ui.i18n import t
 from ui.side_by_side import identity
 
@@ -28,7 +30,7 @@ def question(asked: Asked) -> str:
     """A text that is the same for the same question only; the price is no part of it, and no token ever is."""
     cards = ",".join(f"{card.id}:{card.memory_bytes}" for card in asked.node.gpus)
     settings = asked.settings.model_dump_json(exclude_unset=True)
-    work = (repr(asked.workload), capacity_upload.digest(asked.workload), str(sorted(asked.given.items())))
+    work = (repr(asked.workload), capacity_upload.digest(asked.workload), str(sorted(asked.given_bytes.items())))
     return "|".join((identity(asked.model), asked.gguf, asked.engine, settings, cards, str(asked.gpus), *work))
 
 
@@ -76,6 +78,39 @@ def fit_map(asked: Asked, found: Plan) -> Map:
 @st.cache_data(max_entries=_MOST, show_spinner=False)
 def _map(question: str, _found: Plan) -> Map:
     return sweep_map.fit_map(_found)
+
+
+def engine_line(asked: Asked, contexts: tuple[int, ...]) -> tuple[tuple[tuple[int, int | None], ...], str]:
+    """(context, most requests) of one engine by its own rule, or why it refuses."""
+    return _engine_line(question(asked), contexts, asked)
+
+
+@st.cache_data(max_entries=_MOST, show_spinner=False)
+def _engine_line(
+    question: str, contexts: tuple[int, ...], _asked: Asked
+) -> tuple[tuple[tuple[int, int | None], ...], str]:
+    one = _asked
+    try:
+        found = settled(*deployment(one.model, one.engine, one.settings, one.node, one.gpus, one.workload, one.given_bytes))
+        return requests_by_context(evaluate(found, solve=False), contexts), ""
+    except PlannerError as problem:
+        return (), problem.message
+
+
+def apart(asked: Asked, prompt: int, output: int) -> Disaggregation:
+    """Prefill and decode on the two pools of the question. Errors: PlannerError."""
+    with st.spinner(t("capacity.planning"), show_time=False):
+        return _apart(f"{question(asked)}|{asked.apart}", prompt, output, asked)
+
+
+@st.cache_data(max_entries=_MOST, show_spinner=False)
+def _apart(question: str, prompt: int, output: int, _asked: Asked) -> Disaggregation:
+    assert _asked.apart is not None
+    pools = capacity_apart.pools(_asked, _asked.apart, named)
+    return disaggregate(
+        _asked.model, _asked.engine, prefill=pools["prefill"], decode=pools["decode"], link=_asked.apart.link,
+        prompt_tokens=prompt, output_tokens=output, requests=_asked.workload.requests,
+    )  # fmt: skip
 
 
 def simulation(asked: Asked, found: Plan) -> Simulation:

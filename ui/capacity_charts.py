@@ -92,36 +92,51 @@ def curve(points: Sequence[tuple[int, int]], here: tuple[int, int], fits: bool) 
         "y": [y for _, y in points], "line": {"color": COLOURS["full"], "width": 3}, "marker": {"size": 5},
         "hovertemplate": t("capacity.curve.hover") + "<extra></extra>", "showlegend": False,
     }]  # fmt: skip
-    text = t("capacity.curve.here", requests=f"{here[1]:,}", tokens=f"{here[0]:,}")
-    data.append({
+    data.append(asked_point(here, fits))
+    layout = {"height": 380, "margin": _MARGIN, "hovermode": "closest", **requests_axes([here, *points])}
+    return {"data": data, "layout": {**layout, "annotations": [asked_label(here, points, fits)]}}
+
+
+def _asked(here: tuple[int, int]) -> str:
+    return t("capacity.curve.here", requests=f"{here[1]:,}", tokens=f"{here[0]:,}")
+
+
+def asked_point(here: tuple[int, int], fits: bool) -> Figure:
+    """The mark of what the person asked for: a cross where it does not fit."""
+    return {
         "type": "scatter", "mode": "markers", "x": [here[0]], "y": [here[1]], "showlegend": False, "hoverinfo": "text",
-        "hovertext": text,
+        "hovertext": _asked(here),
         "marker": {"size": 12, "symbol": "circle" if fits else "x", "color": COLOURS["chunked"],
                    "line": {"width": 2, "color": "#FFFFFF"}},
-    })  # fmt: skip
+    }  # fmt: skip
+
+
+def asked_label(here: tuple[int, int], points: Sequence[tuple[int, int]], fits: bool) -> Figure:
+    """The words of that mark, on the side where there is room."""
     low, high = min(here[0], *(x for x, _ in points)), max(here[0], *(x for x, _ in points))
+    left = here[0] * here[0] < low * high
+    return {
+        "x": _log(here[0]), "y": _log(here[1]), "text": _asked(here), "showarrow": True, "arrowhead": 0, "arrowcolor": _GREY,
+        "ax": 24 if left else -24, "ay": 28 if fits else -28, "xanchor": "left" if left else "right",
+    }  # fmt: skip
+
+
+def requests_axes(points: Sequence[tuple[int, int]]) -> Figure:
+    """Both axes of requests against their length, logarithmic, with ticks at round numbers. points: all that is drawn."""
+    low, high = min(x for x, _ in points), max(x for x, _ in points)
     ticks = [1 << power for power in range(low.bit_length() - 1, high.bit_length() + 1) if low * 0.7 <= 1 << power <= high * 1.4]
-    counts = [here[1], *(y for _, y in points)]
+    counts = [y for _, y in points]
     many = [step * 10**power for power in range(len(str(max(counts)))) for step in (1, 2, 5)]
     many = [tick for tick in many if min(counts) * 0.5 <= tick <= max(counts) * 2]
     many = many if len(many) <= 9 else [tick for tick in many if str(tick)[0] == "1"]
     return {
-        "data": data,
-        "layout": {
-            "height": 380, "margin": _MARGIN, "hovermode": "closest",
-            "xaxis": {
-                "type": "log", "title": {"text": t("capacity.curve.axis")}, "tickmode": "array", "tickvals": ticks,
-                "ticktext": [fmt.tokens(tick) for tick in ticks], "fixedrange": True,
-            },
-            "yaxis": {
-                "type": "log", "title": {"text": t("capacity.curve.requests")}, "fixedrange": True, "automargin": True,
-                "tickmode": "array", "tickvals": many, "ticktext": [f"{tick:,}" for tick in many],
-            },
-            "annotations": [{
-                "x": _log(here[0]), "y": _log(here[1]), "text": text, "showarrow": True, "arrowhead": 0, "arrowcolor": _GREY,
-                "ax": 24 if here[0] * here[0] < low * high else -24, "ay": 28 if fits else -28,
-                "xanchor": "left" if here[0] * here[0] < low * high else "right",
-            }],
+        "xaxis": {
+            "type": "log", "title": {"text": t("capacity.curve.axis")}, "tickmode": "array", "tickvals": ticks,
+            "ticktext": [fmt.tokens(tick) for tick in ticks], "fixedrange": True,
+        },
+        "yaxis": {
+            "type": "log", "title": {"text": t("capacity.curve.requests")}, "fixedrange": True, "automargin": True,
+            "tickmode": "array", "tickvals": many, "ticktext": [f"{tick:,}" for tick in many],
         },
     }  # fmt: skip
 

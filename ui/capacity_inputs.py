@@ -18,7 +18,20 @@ from planner.errors import PlannerError
 from planner.hardware import Node
 from planner.model import Model
 from planner.workload import Workload
-from ui import capacity_given, capacity_lengths, engine_input, inputs, messages, model_input
+from ui import (
+    capacity_adapters,
+    capacity_given,
+    capacity_lengths,
+    capacity_rare,
+    engine_input,
+    inputs,
+    messages,
+    model_input,
+    presets,
+)
+from ui.capacity_adapters import Adapters
+from ui.capacity_apart import Apart
+from ui.capacity_images import Seen
 from ui.engine_fields import ARCHITECTURE, LABELS, OPTIONS, key
 from ui.i18n import t
 from ui.link import bind
@@ -32,7 +45,7 @@ AS_IS = "checkpoint"
 #: Link parameters of this page alone; each is the key of the input that it fills.
 IN_LINK = (
     "server", "node", "gpus", "load", "prompt", "output", "fill", *capacity_lengths.IN_LINK, *capacity_given.IN_LINK, "price",
-    "gguf", "vllm.data_parallel_size",
+    "gguf", "vllm.data_parallel_size", *capacity_rare.IN_LINK,
 )  # fmt: skip
 SHARED = (*model_input.IN_LINK, "encoder")
 #: vLLM's replicas, which move nothing on the Plan page and so are no setting there.
@@ -45,7 +58,8 @@ class Asked:
     """A whole question. node: the GPUs, and `node_argument` how a shell names them; gpus: 1 where the node has several.
 
     argument: how a shell names the model; lengths: how it says those of the requests; gguf: the storage of the weights, empty for
-    the checkpoint's own; given: figures of the budget that the person knows, as amounts.
+    the checkpoint's own; given: figures of the budget that the person knows, as amounts. seen: images and the like of a prompt,
+    whose tokens are in the workload; adapters: of LoRA, which are in the settings where the engine has such; apart: two pools.
     """
 
     model: Model
@@ -60,10 +74,13 @@ class Asked:
     price: float | None = None
     gguf: str = ""
     given: dict[str, str] = field(default_factory=dict)
+    seen: Seen = field(default_factory=Seen)
+    adapters: Adapters | None = None
+    apart: Apart | None = None
 
     @property
     def given_bytes(self) -> dict[str, int]:
-        return capacity_given.sizes(self.given)
+        return {**(self.adapters.given if self.adapters else {}), **capacity_given.sizes(self.given)}
 
     @property
     def engine(self) -> str:
@@ -79,6 +96,7 @@ def prepare() -> None:
 def ask() -> Asked | None:
     """Draw the inputs. None where something is missing or wrong, which has been said then."""
     chosen = model_input.choose(DEFAULT_MODEL)
+    presets.choose("capacity")
     grid = st.grid(4, min_column_width=150)
     gpu_slot, count_slot, wrong = grid.container(), grid.container(), st.container()
     option = grid.selectbox(
@@ -90,6 +108,8 @@ def ask() -> Asked | None:
     wanted = capacity_lengths.ask(st.grid(4, min_column_width=150))
     choice = engine_input.choose_settings(option, version)
     given = capacity_given.ask()
+    rare = capacity_rare.ask(option, chosen.model)
+    seen, adapters = rare.seen, rare.adapters
     more = st.grid(4, min_column_width=150)
     gguf = _gguf(more) if option in ("llama.cpp", "ollama") else ""
     replicas = _replicas(more) if option == "vllm" else 1
@@ -97,26 +117,37 @@ def ask() -> Asked | None:
         t("capacity.price"), 0.0, MAX_PRICE, None, step=0.1, key="price", bind=bind("price"), help=t("capacity.price.help"),
         placeholder=t("capacity.price.none"),
     )  # fmt: skip
-    encoder = inputs.encoder_positions(chosen.model)
+    # An audio or image that the decoder attends to says the positions itself.
+    encoder = 0 if seen.encoder_positions else inputs.encoder_positions(chosen.model)
     with gpu_slot:
         found = _node(wrong)
     with count_slot:
         gpus = _count(found[0] if found else None)
     if choice.problem is not None:
         messages.error(choice.problem, t("error.settings", engine=LABELS[option]))
-    if chosen.model is None or choice.settings is None or found is None:
+    if seen.problem is not None:
+        messages.error(seen.problem, t("capacity.media.wrong"))
+    if chosen.model is None or choice.settings is None or found is None or seen.problem is not None:
         return None
     try:
         settings = _settings(option, choice.settings, replicas)
         requests = wanted()
         model = as_gguf(chosen.model, gguf) if gguf else chosen.model
+        if adapters is not None:
+            settings, adapters = capacity_adapters.applied(adapters, model, choice.engine.name, settings)
     except PlannerError as problem:
         messages.error(problem)
         return None
     if requests is None:
         return None
-    workload = replace(requests.workload, encoder_tokens=encoder)
-    return Asked(model, chosen.argument, option, settings, *found, gpus, workload, requests.lengths, price, gguf, given)
+    workload = replace(
+        requests.workload, encoder_tokens=encoder + seen.encoder_positions,
+        image_tokens=requests.workload.image_tokens + seen.prompt_tokens,
+    )  # fmt: skip
+    return Asked(
+        model, chosen.argument, option, settings, *found, gpus, workload, requests.lengths, price, gguf, given, seen, adapters,
+        rare.apart,
+    )  # fmt: skip
 
 
 def _settings(option: str, settings: EngineSettings, replicas: int) -> EngineSettings:
