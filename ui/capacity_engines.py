@@ -124,19 +124,23 @@ def _line(asked: Asked, option: str, plan: Plan | None, lengths: tuple[int, ...]
     try:
         one = question(asked, option, plan, lengths[-1])
     except PlannerError as problem:
-        return Line(option, refusal=messages.sentence(problem.message))
+        return Line(option, refusal=_reason(problem.message))
     if one is None:
         return Line(option, refusal=t("engines.no_dtype"))
     points, refusal = answer(one, lengths)
-    return Line(option, points, messages.sentence(refusal))
+    return Line(option, points, _reason(refusal))
+
+
+def _reason(message: str) -> str:
+    """Without the words that the line begins with anyway."""
+    return messages.sentence(message.partition(" refuses this: ")[2] or message)
 
 
 def _draw(lines: Sequence[Line], asked: Asked, plan: Plan | None, here: tuple[int, int]) -> None:
     """The picture, and beneath it who has no line and why, what the lines have in common, and the table."""
     drawn = [line for line in lines if line.held]
     if drawn:
-        fits = plan is not None and plan.fits
-        charts.show(figure(drawn, asked.option, here, fits), "capacity_engines", _alt(drawn))
+        charts.show(figure(drawn, asked.option, here, plan), "capacity_engines", _alt(drawn))
     without = [f":small[:material/block: {text}]" for text in _without(lines)]
     if without:
         st.markdown("  \n".join(without))
@@ -175,8 +179,9 @@ def _alt(drawn: Sequence[Line]) -> str:
     return t("capacity.engines.alt", lines=told)
 
 
-def figure(drawn: Sequence[Line], own: str, here: tuple[int, int], fits: bool) -> Figure:
-    """One line an engine on two logarithmic axes, the person's own wider, with the person's point."""
+def figure(drawn: Sequence[Line], own: str, here: tuple[int, int], plan: Plan | None) -> Figure:
+    """One line an engine on two logarithmic axes, the person's own wider, with the person's point: a cross where it does not fit,
+    its words then above it, where no line of its own is."""
     data: list[Figure] = []
     for line in drawn:
         colour, dash, mark = _STYLES[engine_of(line.option).name]
@@ -187,14 +192,14 @@ def figure(drawn: Sequence[Line], own: str, here: tuple[int, int], fits: bool) -
             "marker": {"symbol": mark, "size": 9 if line.option == own else 7, "color": colour},
             "hovertemplate": t("capacity.curve.hover") + f"<extra>{LABELS[line.option]}</extra>",
         })  # fmt: skip
-    data.append(capacity_charts.asked_point(here, fits))
+    data.append(capacity_charts.asked_point(here, plan is not None and plan.fits))
     places = [point for line in drawn for point in line.held]
     return {
         "data": data,
         "layout": {
             "height": 440, "margin": {"l": 8, "r": 24, "t": 64, "b": 8}, "hovermode": "closest", "legend": LEGEND,
             **capacity_charts.requests_axes([here, *places]),
-            "annotations": [capacity_charts.asked_label(here, places, fits)],
+            "annotations": [capacity_charts.asked_label(here, places, plan is None or plan.fits)],
         },
     }  # fmt: skip
 

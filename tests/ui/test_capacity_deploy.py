@@ -225,7 +225,6 @@ def test_two_pools_are_the_shells(open_capacity: OpenPage, link: dict[str, Any])
     assert found["fits"] == (not [box for box in page.error if "**" not in str(box.value)])
     for role in ("prefill", "decode"):
         assert found[role]["command"] in [str(code.value) for code in page.code]
-    assert not [fault for fault in faults(page) if "could not be drawn" in fault]
 
 
 def test_only_the_prompts_cache_moves(open_capacity: OpenPage) -> None:
@@ -262,10 +261,10 @@ def test_pools_that_cannot_be_are_one_message(open_capacity: OpenPage, link: dic
 # Parts of a GPU
 
 
-@pytest.mark.parametrize(
-    ("text", "argument", "size"),
-    [("h100:40GiB", "h100-sxm:40GiB", 40 * GIB), ("a100-80gb:3g.40gb", "a100-80gb-sxm:3g.40gb", None)],
-)
+PARTS = [("h100:40GiB", "h100-sxm:40GiB", 40 * GIB), ("a100-80gb:3g.40gb", "a100-80gb-sxm:3g.40gb", None)]
+
+
+@pytest.mark.parametrize(("text", "argument", "size"), PARTS)
 def test_a_part_of_a_card_is_taken_by_its_words(open_capacity: OpenPage, text: str, argument: str, size: int | None) -> None:
     """As it is typed, and by the display name that the input then shows and the link carries."""
     for node in (text, inputs.gpu_name(text)):
@@ -376,8 +375,7 @@ def test_what_refuses_is_named_with_its_reason(open_capacity: OpenPage) -> None:
     page = open_capacity(model=WHISPER, server="sglang", prompt=4, output=300, load=4)
     assert set(engines(page)) == {"transformers", "vLLM"}
     assert len(faults(page)) == 1  # the person's own engine refuses, and still the others are drawn
-    said = texts(page).replace("\\", "")
-    assert "**llama.cpp** refuses: Llama.cpp has no architecture" in said or "**llama.cpp** refuses: llama.cpp has no" in said
+    assert re.search(r"\*\*llama.cpp\*\* refuses: [Ll]lama.cpp has no architecture", texts(page).replace("\\", ""))
     rows = table(page, "vLLM")
     assert {row["Tokens of each request"] for row in rows} >= {"**304**", "448"}
 
