@@ -16,6 +16,7 @@ from model_configs.words import Words
 from planner.errors import ConfigError, UnsupportedArchitecture, shown
 from planner.layers import Full, Layer
 from planner.model import Media, Model, Source
+from planner.texts import tell
 from planner.units import ceil_div
 from planner.weights import Weights
 
@@ -39,9 +40,9 @@ def _dtype(config: Mapping[str, Any], words: Words) -> tuple[str, str | None]:
             if name in _DTYPES:
                 return _DTYPES[name], None
             if name.startswith("float8"):
-                return "bfloat16", f"The weights are {name}; the cache's dtype is taken to be bfloat16."
+                return "bfloat16", tell("model.float8", dtype=name)
             raise ConfigError(f"{key} is {shown(value)}; it must be float32, float16 or bfloat16", field=key, value=value)
-    return "bfloat16", "The config states no dtype; bfloat16 is assumed."
+    return "bfloat16", tell("model.no_dtype")
 
 
 def _first_word(value: Any) -> str | None:
@@ -76,7 +77,7 @@ def describe(config: Mapping[str, Any], source: Source, assume_plain_attention: 
         if not assume_plain_attention:
             raise
         words, layers, views = _plain(config)
-        assumption = f"Treated as plain attention at the user's own risk, because {error.message}."
+        assumption = tell("model.assumed", reason=error.message)
     dtype, note = _dtype(config, words)
     heads = pick(words, family.heads if family else "num_attention_heads")
     hidden = pick(words, family.hidden if family else "hidden_size")
@@ -116,7 +117,7 @@ def _weights(words: Words, config: Mapping[str, Any], layers: tuple[Layer, ...])
 
 
 def _no_cache_note(family: Family | None) -> str | None:
-    return "This is an encoder: it keeps no KV cache." if family and family.encoder_only else None
+    return tell("model.encoder") if family and family.encoder_only else None
 
 
 def _cache_rules(family: Family, words: Words) -> dict[str, str]:
@@ -125,7 +126,7 @@ def _cache_rules(family: Family, words: Words) -> dict[str, str]:
     if static and words.model_type in static.get("types", [words.model_type]):
         rules["static_refused"] = static["why"]
     if family.transformers.get("own_cache"):
-        rules["own_cache"] = "the model has a cache class of its own and ignores cache_implementation"
+        rules["own_cache"] = tell("hf.own_cache")
     return rules
 
 

@@ -18,6 +18,7 @@ from model_configs.description import describe
 from model_configs.media_files import FILES, together
 from planner.errors import HubError, InputError, PlannerError
 from planner.model import Model, Source
+from planner.texts import tell
 from planner.weights import WeightItem, Weights
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _read_hub(name: str, revision: str | None, token: str | None, assume: bool) 
     try:
         stored = again.weights(found.id, found.commit)
     except HubError as error:
-        note = f"The checkpoint's size could not be read ({error.message}); weights are {model.weights_confidence}."
+        note = tell("model.no_size", reason=error.message, confidence=model.weights_confidence)
         return replace(model, notes=(*model.notes, note))
     if not stored.plain and "quantization_config" not in found.config:
         model = _with_quantization(model, again, found, source, assume)
@@ -136,7 +137,7 @@ def _with_processor(model: Model, client: Hub, found: HubConfig, source: Source,
     try:
         files = {name: content for name in FILES if (content := client.beside(found.id, found.commit, name)) is not None}
     except HubError as error:
-        note = f"The processor's files could not be read ({error.message}); images and audio are counted by defaults."
+        note = tell("model.no_processor", reason=error.message)
         return replace(model, notes=(*model.notes, note))
     return describe({**found.config, **together(files)}, source, assume) if files else model
 
@@ -146,7 +147,7 @@ def _with_quantization(model: Model, client: Hub, found: HubConfig, source: Sour
     try:
         beside = client.quantization(found.id, found.commit)
     except HubError as error:
-        note = f"hf_quant_config.json could not be read ({error.message}); it may ask for an fp8 cache."
+        note = tell("model.no_quantization", reason=error.message)
         return replace(model, notes=(*model.notes, note))
     return model if beside is None else describe({**model.config, "hf_quant_config": beside}, source, assume)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from planner.texts import tell
 from planner.units import GB, GIB, MIB
 
 #: Figures of a row that are Gpu's fields under the same name.
@@ -136,14 +137,14 @@ class Gpu:
         """Where `memory_range` comes from, in one sentence."""
         torch = self.figure("torch_memory_bytes")
         if self.id == "custom":
-            return "given by the person"
+            return tell("given")
         if self.vendor == "Apple":
-            return "the GPU's recommended working set in llama.cpp's logs; iogpu.wired_limit_mb raises it"
+            return tell("device.apple")
         if torch:
-            return f"PyTorch's total as seen: {torch.source}"
+            return tell("device.torch", source=torch.source)
         if self.vendor in table().below_driver_gib:
-            return f"below the driver's total by as much as on the {self.vendor} devices whose PyTorch total is known"
-        return "between the size on the box in 10**9 and in 2**30 bytes; what a framework reports is not known"
+            return tell("device.below", vendor=self.vendor)
+        return tell("device.nominal")
 
     @property
     def usable_bytes(self) -> int:

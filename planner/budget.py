@@ -14,6 +14,7 @@ from planner.hardware import gpu as find_gpu
 from planner.model import Model
 from planner.reasons import Formula, identifier, step
 from planner.reasons import known as as_it_is
+from planner.texts import tell
 
 __all__ = ["GIVEN", "Budget", "Confidence", "Term", "budget"]
 
@@ -103,4 +104,4 @@ def _outside(plan: Plan, terms: tuple[Term, ...], value: int) -> tuple[Term, ...
 
 def _short(terms: tuple[Term, ...], cache: int) -> tuple[str, ...]:
     missing = sum(term.bytes for term in terms[1:]) + cache - terms[0].bytes
-    return (f"the cache as given is {missing:,} bytes more than is left",) if missing > 0 else ()
+    return (tell("cache_given_too_large", missing=missing),) if missing > 0 else ()

@@ -21,6 +21,7 @@ from planner.hardware import Gpu
 from planner.model import Model
 from planner.reasons import Formula, Number, identifier, renamed, step
 from planner.sharding_layers import vocabulary
+from planner.texts import recognised, tell
 
 Kv = Callable[[Mapping[str, int]], int]
 #: The arithmetic of a Kv: (sizes by term, what it makes of them).
@@ -114,7 +115,7 @@ def vllm_plan(case: Case) -> Plan:
 
     if not settings.kv_cache_memory_bytes:
         check_free(case.gpu, share, given, case.constants)
-    why = f"1 - gpu_memory_utilization ({share:g}); the context" + ("" if counted else " and CUDA graphs") + " come out of it"
+    why = tell("outside.vllm" if counted else "outside.vllm_graphs", share=share)
     return Plan(tuple(found), kv, rule, outside="outside the share", outside_source=why)
 
 
@@ -170,7 +171,7 @@ def sglang_plan(case: Case) -> Plan:
         budget = "floor({free_before}" + loaded + " - {free_before} x (1 - {mem_fraction_static}))"
         return (free, step("budget", budget, value, **taken, free_before=free.value, mem_fraction_static=share))
 
-    why = f"1 - mem_fraction_static ({share:.4g}) of the free memory: activations, graphs and the table of requests"
+    why = tell("outside.sglang", share=share)
     return Plan(tuple(found), kv, rule, outside="outside the share", outside_source=why)
 
 
@@ -216,7 +217,7 @@ def tensorrt_llm_plan(case: Case) -> Plan:
         capped = f"min({part}, {{max_gpu_total_bytes}})" if most else part
         return (*left, step("budget", capped, value, **given, max_gpu_total_bytes=most or 0))
 
-    why = f"1 - free_gpu_memory_fraction ({settings.free_gpu_memory_fraction:g}) of what is left"
+    why = tell("kept.trt", share=settings.free_gpu_memory_fraction)
     return Plan(tuple(found), kv, rule, outside="kept free", outside_source=why)
 
 
@@ -241,7 +242,7 @@ def tgi_plan(case: Case) -> Plan:
             text = f"floor(({text}) x {{graphs}})" if beside else f"floor({text})"
         return (*left, step("budget", text, value, **given))
 
-    return Plan(tuple(found), kv, rule, outside="kept free", outside_source="the slack that TGI leaves for CUDA graphs")
+    return Plan(tuple(found), kv, rule, outside="kept free", outside_source=tell("kept.tgi"))
 
 
 def transformers_plan(case: Case) -> Plan:
@@ -287,7 +288,7 @@ def llama_cpp_plan(case: Case) -> Plan:
         rule = f"max({rule}, {more})"
     shape = step("compute_buffer", rule, size, **words, n_ctx=held.n_ctx, heads=max(1, model.attention_heads))
     low, high = int(size * facts["low"]), int(size * facts["high"])
-    buffer = Term("compute buffer", size, low, high, "estimated", facts["source"], (shape,))
+    buffer = Term("compute buffer", size, low, high, "estimated", recognised(facts["source"]), (shape,))
     left = partial(_left_rule, "budget")
     return Plan((*found, _context(case, 1), terms.given_term("activations", given) or buffer), _left, left)
 

@@ -6,6 +6,7 @@ from planner.budget_terms import Load, Term
 from planner.engines.versions import version_key
 from planner.model import Media, Model
 from planner.reasons import step
+from planner.texts import tell
 
 _SOURCE = "vLLM, v1/core/encoder_cache_manager.py, compute_mm_encoder_budget"
 
@@ -36,9 +37,9 @@ def encoder_cache(model: Model, version: str, load: Load, length: int) -> Term |
     item = largest_item(media, length)
     budget, wide = max(load.tokens, item), model.hidden_size * media.copies * load.width
     held = budget // item * item if item else 0
-    why = f"{budget:,} embeddings of {model.hidden_size * media.copies:,}: the larger of a batch and one item of {item:,}"
+    why = tell("encoder_cache", budget=budget, width=model.hidden_size * media.copies, item=item, source=_SOURCE)
     rule = step(
         "encoder_cache", "max({tokens}, {largest_item}) x {hidden} x {copies} x {bytes_each}", budget * wide, tokens=load.tokens,
         largest_item=item, hidden=model.hidden_size, copies=media.copies, bytes_each=load.width,
     )  # fmt: skip
-    return Term("encoder cache", budget * wide, held * wide, budget * wide, "documented", f"{why}; {_SOURCE}", (rule,))
+    return Term("encoder cache", budget * wide, held * wide, budget * wide, "documented", why, (rule,))

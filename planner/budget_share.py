@@ -14,27 +14,24 @@ from planner.hardware import Gpu
 from planner.model import Model
 from planner.reasons import step
 from planner.sharding import weights_per_rank
+from planner.texts import tell
 from planner.units import GIB, format_bytes
 
-#: What each engine makes of memory that other processes hold.
+#: The code of what each engine makes of memory that other processes hold.
 OTHERS = {
-    "vllm": "gpu_memory_utilization is a share of the whole GPU: what other processes hold comes out of the part that it leaves",
-    "sglang": "mem_fraction_static is a share of what other processes leave free",
-    "tensorrt-llm": "free_gpu_memory_fraction is a share of what other processes and the model leave free",
-    "tgi": "TGI takes what other processes leave free; what they take later it does not know of",
-    "llama.cpp": "llama-server fits its context and layers into what other processes leave free where it is let (--fit)",
-    "transformers": "transformers takes what it needs of what other processes leave free",
-}
+    "vllm": "others.vllm", "sglang": "others.sglang", "tensorrt-llm": "others.trt", "tgi": "others.tgi",
+    "llama.cpp": "others.llama", "transformers": "others.hf",
+}  # fmt: skip
 
 
 def shared_notes(engine: str, terms_there: Iterable[Term]) -> tuple[str, ...]:
     """What is not counted of adapters, and what the engine makes of other processes, where a budget has either."""
     names = {term.name: term.confidence for term in terms_there}
-    found = []
+    found = list[str]()
     if names.get("lora adapters", "given") != "given":
         found.append(lora.NOT_MODELLED[engine])
     if "other processes" in names:
-        found.append(OTHERS[engine])
+        found.append(tell(OTHERS[engine]))
     return tuple(found)
 
 
@@ -77,7 +74,7 @@ def left_on_gpu(model: Model, settings: Any, weights: Term, cut: Mapping[str, An
         limit = min(limit, sum(part.low for part in fullest.parts if part.name == "layers"))
     low, value, high = (max(0, size - limit) for size in (weights.low, weights.bytes, weights.high))
     rule = step("weights", "max(0, {weights} - {in_host_memory})", value, weights=weights.bytes, in_host_memory=limit)
-    source = f"{weights.source}; {format_bytes(limit)} in host memory"
+    source = tell("weights.offloaded", source=weights.source, size=format_bytes(limit))
     return replace(weights, bytes=value, low=low, high=high, source=source, formula=(*weights.formula, rule))
 
 

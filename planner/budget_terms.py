@@ -21,6 +21,7 @@ from planner.model import Model
 from planner.reasons import Formula, identifier, known, step
 from planner.sharding import weights_per_rank
 from planner.sharding_layers import expert_words, number, text_words, vocabulary
+from planner.texts import recognised, tell
 from planner.units import GIB
 
 Confidence = Literal["exact", "documented", "measured", "estimated", "given"]
@@ -90,14 +91,14 @@ def given_term(name: str, given: Mapping[str, int]) -> Term | None:
 
 def own_term(name: str, value: int) -> Term:
     """A figure that the person gave."""
-    return Term(name, value, value, value, "given", "given by the person", known(identifier(name), "given", value))
+    return Term(name, value, value, value, "given", tell("given"), known(identifier(name), "given", value))
 
 
 def constant(name: str, row: Mapping[str, Any], factor: float = GIB) -> Term:
     """A constant of runtime.yaml as a term."""
     value, low, high = (int(row[key] * factor) for key in ("value", "low", "high"))
     rule = step(identifier(name), "floor({constant} x {unit})", value, constant=row["value"], unit=int(factor))
-    return Term(name, value, low, high, row.get("confidence", "measured"), row["source"], (rule,))
+    return Term(name, value, low, high, row.get("confidence", "measured"), recognised(row["source"]), (rule,))
 
 
 def device(gpu: Gpu, given: Mapping[str, int]) -> Term:
@@ -196,7 +197,11 @@ def activations(model: Model, load: Load, rules: Mapping[str, Any]) -> Term:
     kept = rules["experts"] == "kept"
     sampled, passed = rules["logits"] * logits, rules["forward"] * forward + (0.0 if kept else experts)
     peak = max(sampled, passed) + (experts if kept else 0.0)
-    what = f"logits of {load.requests:,} requests" if sampled > passed else f"a batch of {load.tokens:,} tokens"
+    source = recognised(rules["source"])
+    if sampled > passed:
+        source = tell("activations.logits", requests=load.requests, source=source)
+    else:
+        source = tell("activations.batch", tokens=load.tokens, source=source)
     low, high = int(peak * rules["low"]), int(peak * rules["high"])
     inside, after = ("", " + {experts}") if kept else (" + {experts}", "")
     both = f"max({{copies}} x {{logits}}, {{factor}} x {{forward}}{inside * bool(experts)}){after * bool(experts)}"
@@ -205,4 +210,4 @@ def activations(model: Model, load: Load, rules: Mapping[str, Any]) -> Term:
         forward=forward, experts=experts,
     )  # fmt: skip
     formula = (*_part_steps(model, load, parts), rule)
-    return Term("activations", int(peak), low, high, "estimated", f"{what}; {rules['source']}", formula)
+    return Term("activations", int(peak), low, high, "estimated", source, formula)

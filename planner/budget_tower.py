@@ -9,10 +9,10 @@ from planner.budget_media import largest_item
 from planner.budget_terms import Load, Term
 from planner.model import Model
 from planner.reasons import step
+from planner.texts import tell
 
 #: Where a tower's words lie in a config, and what they are called.
 _HIDDEN, _FEED = ("hidden_size", "embed_dim", "width"), ("intermediate_size", "mlp_hidden_size")
-_SOURCE = "one layer of the tower on as many whole items as the encoder's budget holds; two public starts took more, up to twice"
 
 
 def image_encoder(model: Model, load: Load, length: int, peak_bytes: int) -> Term | None:
@@ -44,7 +44,7 @@ def image_encoder(model: Model, load: Load, length: int, peak_bytes: int) -> Ter
         bytes_each=load.width, patches=patches, hidden=hidden, copies=copies, feed=feed, ranks=load.ranks, pixels=pixels,
     )  # fmt: skip
     rule = step("image_encoder", "max(0, {tower} - {activations})", beyond, tower=taken, activations=peak_bytes)
-    return Term("image encoder", beyond, 0, most, "estimated", f"{patches:,} patches at once; {_SOURCE}", (tower, rule))
+    return Term("image encoder", beyond, 0, most, "estimated", tell("image_encoder", patches=patches), (tower, rule))
 
 
 def _count(value: Any) -> int:

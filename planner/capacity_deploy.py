@@ -12,6 +12,7 @@ from planner.errors import EngineRefusal, InputError, shown
 from planner.hardware import Gpu, Node, node
 from planner.hardware import gpu as find_gpu
 from planner.model import Model
+from planner.texts import tell
 from planner.workload import Workload
 
 #: What each engine calls the GPUs that share a layer, the stages of layers, and the replicas that it runs itself.
@@ -53,7 +54,7 @@ class Deployment:
                 update[words[self.engine]] = value
         found = list(self.notes)
         if replicas > 1 and self.engine not in DATA:
-            found.append(f"{replicas} servers of {tensor * pipeline} GPUs each, behind a balancer: {self.engine} has no replicas")
+            found.append(tell("servers", replicas=replicas, gpus=tensor * pipeline, engine=self.engine))
         return replace(
             self, settings=changed(self.settings, **update), tensor=tensor, pipeline=pipeline, replicas=replicas,
             gpus=tensor * pipeline * replicas, notes=(*found, *notes),

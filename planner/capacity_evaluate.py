@@ -19,6 +19,7 @@ from planner.errors import EngineRefusal, InputError
 from planner.hardware import Gpu
 from planner.layers import State
 from planner.search import most
+from planner.texts import tell
 from planner.units import ceil_div
 
 #: Requests beyond which memory is said not to limit them.
@@ -138,9 +139,9 @@ class Evaluator:
         if seats is None:
             return (*first, ())
         if self.states:
-            why = f"{word} is set to {seats:,}: {name} keeps recurrent states for as many, whether they come or not"
+            why = tell("seats_states", word=word, seats=seats, engine=name)
         else:
-            why = f"{word} is set to {seats:,}, because by default fewer run at once"
+            why = tell("seats_more", word=word, seats=seats)
         return (*self._make(context, seats), (why,))
 
     def _seats(self, card: Card, wanted: int) -> int | None:

@@ -12,6 +12,7 @@ from planner.hardware import Gpu
 from planner.model import Model
 from planner.reasons import step
 from planner.sharding import weights_per_rank
+from planner.texts import tell
 from planner.units import ceil_div
 
 
@@ -50,7 +51,7 @@ def weights_by_card(model: Model, engine: str, parts: Sequence[Sequence[int]]) -
             "weights", rule + " + {output}" * bool(last_bytes), size, layers=layers, layers_here=len(part), all_layers=count,
             embeddings_and_rest=first_bytes, output=last_bytes,
         ),)  # fmt: skip
-        why = f"{len(part)} of {count} layers, by the cards' memory"
+        why = tell("weights.card", here=len(part), all=count)
         found.append(Term("weights", size, size, size, _least_sure(whole.confidence), why, formula))
     return tuple(found)
 

@@ -58,18 +58,19 @@ def _vllm_blocks(alloc: VllmAllocation, demand: Demand) -> Formula:
         return _typical("blocks", alloc, demand, alloc.growth(0))
     capacity = alloc.setup.capacity
     counts = Counter(group.spec for group in capacity.groups)
-    steps, parts = list[Step](), list[str]()
+    steps, parts, total = list[Step](), list[str](), 0
     given: dict[str, Number] = {"requests": demand.sequences}
     sharing = alloc.shares() and (demand.shared or demand.beams > 1)
     for place, (spec, count) in enumerate(counts.items()):
-        name = "blocks_of_a_request" if len(counts) == 1 and count == 1 else f"{spec.kind}_blocks" + "_" * (place > 0)
+        name = "blocks_of_a_request" if len(counts) == 1 and count == 1 else f"{spec.kind}_blocks" + "_" * place
         one = _group(name, spec, demand.length, capacity.load, alloc)
         if sharing:
             one = _shared(f"{name}_of_all", demand, one, alloc.shared_block())
         steps += one
-        given[f"n{place}"], given[one[-1].name] = count, one[-1].value
-        parts.append(f"{{n{place}}} x {{{one[-1].name}}}" if count > 1 else f"{{{one[-1].name}}}")
-    total = sum(int(given[f"n{i}"]) * int(given[text.split("{")[-1][:-1]]) for i, text in enumerate(parts))
+        groups = "groups" + "_" * place
+        given[groups], given[one[-1].name] = count, one[-1].value
+        parts.append(f"{{{groups}}} x {{{one[-1].name}}}" if count > 1 else f"{{{one[-1].name}}}")
+        total += count * int(one[-1].value)
     rule = " + ".join(parts)
     if not sharing:
         several = len(parts) > 1 or " x " in rule

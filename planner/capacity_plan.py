@@ -19,6 +19,7 @@ from planner.errors import EngineRefusal
 from planner.hardware import Gpu
 from planner.model import Model
 from planner.reasons import step
+from planner.texts import tell
 from planner.units import format_bytes
 from planner.workload import Workload
 
@@ -168,27 +169,28 @@ def _pool(deployment: Deployment, checked: Checked) -> tuple[Pool | None, tuple[
         pool: Pool = known.pool(deployment.model, checked.settings, budget_bytes=budget, gpu=gpu)
     except EngineRefusal:
         return None, ()
-    said = ["does not fit", "not one block fits"]
+    said = {"sglang.too_long", "sglang.nothing_left", "trt.no_block", "tgi.no_block"}
     if "max_num_seqs" not in deployment.settings.model_fields_set:
-        said.append("max_num_seqs")
-    return pool, tuple(text for text in pool.warnings if not any(words in text for words in said))
+        said.add("vllm.seats")
+    return pool, tuple(text for text in pool.warnings if getattr(text, "code", "") not in said)
 
 
 def _terms(deployment: Deployment, checked: Checked, need: int) -> tuple[Term, ...]:
     found = checked.binding.budget
     work = deployment.workload
-    many = f"{checked.demand.requests:,} requests of {checked.demand.length:,} positions" + (
-        f", {work.shared_prefix_tokens:,} of them in common" if work and work.shared_prefix_tokens else ""
-    )
     known: Confidence = "exact" if checked.demand.varying is None else "estimated"
+    many = {"requests": checked.demand.requests, "engine": deployment.engine}
     if checked.demand.varying is not None:
-        many = f"{checked.demand.requests:,} requests in {SHARE:.0%} of the time"
+        why = tell("kv.typical", share=SHARE, **many)
+    elif work and work.shared_prefix_tokens:
+        why = tell("kv.shared", length=checked.demand.length, shared=work.shared_prefix_tokens, **many)
+    else:
+        why = tell("kv.worst", length=checked.demand.length, **many)
     rule = need_formula(checked.binding.allocation, checked.demand)
-    cache = Term("kv cache", need, need, need, known, f"{many}, by {deployment.engine}'s own allocator", rule)
+    cache = Term("kv cache", need, need, need, known, why, rule)
     room = found.kv_bytes - need
     left = (*found.formula, step("free", "{budget} - {kv_cache}", room, budget=found.kv_bytes, kv_cache=need))
-    why = "the cache's budget less what is needed"
-    free = Term("free", room, found.kv_low - need, found.kv_high - need, "estimated", why, left)
+    free = Term("free", room, found.kv_low - need, found.kv_high - need, "estimated", tell("free"), left)
     return (*found.terms, cache, free)
 
 
@@ -208,9 +210,9 @@ def _warnings(deployment: Deployment, checked: Checked, context: int) -> Iterato
     yield from context_warnings(deployment, context)
     low = checked.room("low")
     if checked.fits() and low < 0:
-        yield f"it fits by the usual budget; at the low end of the budget's range {format_bytes(-low)} would be missing"
+        yield tell("low_end", missing=format_bytes(-low))
     if any(card.allocation.withheld(checked.demand) for card in checked.cards):
-        yield "num_gpu_blocks_override leaves too few blocks, whatever the memory: raise it, or leave it out"
+        yield tell("blocks_withheld")
 
 
 def _sharing(deployment: Deployment, checked: Checked) -> tuple[str, ...]:
@@ -220,5 +222,4 @@ def _sharing(deployment: Deployment, checked: Checked) -> tuple[str, ...]:
     alone = checked.binding.allocation.need(replace(checked.demand, shared=0))
     if alone > checked.need_bytes:
         return ()
-    why = "does not share it here, or only while windows and states of it are cached too"
-    return (f"the shared prefix is counted for every request: {deployment.engine} {why}",)
+    return (tell("not_shared", engine=deployment.engine),)

@@ -8,6 +8,7 @@ from planner.engines import llama_cpp_ollama
 from planner.engines.llama_cpp_table import architectures
 from planner.engines.vllm_facts import facts_of
 from planner.errors import EngineRefusal, InputError
+from planner.texts import tell
 from planner.units import GIB
 
 #: Where neither the model nor the settings say how long a context may be.
@@ -98,7 +99,7 @@ def storage_warnings(deployment: Deployment) -> tuple[str, ...]:
     """A word where nothing is known of narrow caches on the GPU's generation."""
     dtype, able = str(getattr(deployment.settings, "kv_cache_dtype", "auto")), deployment.gpu.supports
     if dtype.startswith("fp8") and deployment.gpu.vendor and (able is None or able.kv_fp8 is None):
-        return (f"nothing is known of fp8 caches on {deployment.gpu.name}: the engine may refuse {dtype}",)
+        return (tell("fp8_unknown", gpu=deployment.gpu.name, dtype=dtype),)
     return ()
 
 
@@ -125,5 +126,5 @@ def context_warnings(deployment: Deployment, context: int) -> tuple[str, ...]:
     """What an engine that goes beyond the model's limit says of it."""
     limit = model_limit(deployment)
     if limit is not None and context > limit:
-        return (f"{context:,} positions are more than the {limit:,} that {deployment.model.name} was made for",)
+        return (tell("over_limit", context=context, limit=limit, model=deployment.model.name, engine=deployment.engine),)
     return ()

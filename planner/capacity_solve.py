@@ -14,6 +14,7 @@ from planner.engines.base import EngineSettings
 from planner.errors import EngineRefusal, PlannerError
 from planner.hardware import Gpu, Node
 from planner.model import Model
+from planner.texts import tell
 from planner.workload import Workload
 
 Settings = EngineSettings | Mapping[str, Any] | None
@@ -108,7 +109,7 @@ def settled(one: Deployment, said: bool) -> Deployment:
     if best is None:
         raise EngineRefusal(refused, engine=one.engine)
     split = (best.tensor_parallel_size, best.pipeline_parallel_size, best.replicas)
-    return one.with_split(*split, f"{split_name(*split)}, because TP {one.gpus} is not possible: {refused}")
+    return one.with_split(*split, tell("split_chosen", split=split_name(*split), gpus=one.gpus, reason=refused))
 
 
 def rank_splits(

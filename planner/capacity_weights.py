@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from planner.errors import InputError, shown
 from planner.model import Model
+from planner.texts import tell
 from planner.units import ceil_div
 from planner.weights import WeightItem, Weights
 
@@ -39,7 +40,7 @@ def as_gguf(model: Model, kind: str) -> Model:
     if model.weights is None or not model.weights.params:
         raise InputError(f"the parameters of {model.name} are not known; give the size of its weights", field="weights")
     items = tuple(_stored(item, key) for item in model.weights.items)
-    note = f"weights as {key}: estimated at {GGUF_BITS[key]:g} bits a weight and 3%; the file's own size is exact"
+    note = tell("model.gguf_weights", kind=key, bits=GGUF_BITS[key])
     return replace(model, weights=Weights(items), notes=(*model.notes, note))
 
 

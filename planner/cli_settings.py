@@ -56,6 +56,12 @@ def settings_of(name: str, arguments: argparse.Namespace) -> EngineSettings:
     return engine(name).Settings(**values)
 
 
+def ranks_of(settings: EngineSettings) -> int:
+    """GPUs that hold one copy of the model together."""
+    tensor = getattr(settings, "tensor_parallel_size", None) or getattr(settings, "num_shard", 1)
+    return int(tensor or 1) * int(getattr(settings, "pipeline_parallel_size", 1))
+
+
 def _transformers_dtype(text: str) -> dict[str, Any]:
     """A wide type is the model's dtype, a narrow one a quantized cache: fp8 its own backend, whole groups with hqq."""
     kind = storage_format(text).name

@@ -6,7 +6,8 @@ answer. Only FLOPs of dense parts and bytes of the cache are counted exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from planner.cache import check_count
 from planner.errors import InputError
@@ -17,6 +18,8 @@ from planner.latency_pairs import check_length
 from planner.latency_roofline import Machine, machine
 from planner.latency_work import Work, recomputed_tokens, work
 from planner.model import Model
+from planner.reasons import Formula
+from planner.texts import tell
 
 __all__ = ["Latency", "Point", "Range", "Savings", "latency"]
 
@@ -68,6 +71,7 @@ class Latency:
     output_tokens_per_s: of all requests while decoding. crossover_concurrency: requests from which a step is limited by
     compute, at the earliest and latest; None: never, because each request's own cache takes longer to read than its token
     to compute. weight_bytes, kv_bytes: read by one GPU in a step. factors: what the ranges rest on.
+    formulas: the arithmetic of each time, by its name here.
     """
 
     model: str
@@ -92,6 +96,7 @@ class Latency:
     savings: Savings
     factors: tuple[Factor, ...]
     warnings: tuple[str, ...] = ()
+    formulas: Mapping[str, Formula] = field(default_factory=dict, compare=False, repr=False)
     confidence: str = "estimated"
 
 
@@ -112,11 +117,15 @@ class _Job:
         return _middle(self.prompt, self.output)
 
     def prefill(self, requests: int) -> Range:
-        """Seconds to read `requests` prompts together: FLOPs, against all weights once and the cache written."""
+        """Seconds to read `requests` prompts together."""
+        return self.machine.seconds(*self.prefill_work(requests))
+
+    def prefill_work(self, requests: int) -> tuple[Range, Range, int]:
+        """FLOPs of all prompts, bytes of one GPU (all weights once and the cache written), and tokens."""
         written = self.work.read_bytes(self.prompt, requests, self.kv_cache_dtype, self.encoder, self.machine.ranks).high
         tokens = requests * self.prompt
         weights = self.work.active.bytes_read(tokens) * (1 / self.machine.ranks)
-        return self.machine.seconds(self.work.prefill_flops(self.prompt) * requests, weights + Range(0, written), tokens)
+        return self.work.prefill_flops(self.prompt) * requests, weights + Range(0, written), tokens
 
     def step_work(self, requests: int) -> tuple[Range, Range]:
         """FLOPs of the whole model and bytes of one GPU in a decoding step of `requests` requests."""
@@ -183,6 +192,11 @@ def _answer(job: _Job, concurrency: int) -> Latency:
     now = job.point(concurrency)
     step = now.time_per_output_token_s
     flops, read = job.step_work(concurrency)
+    formulas = {
+        "ttft_s": machine.formula("ttft", *job.prefill_work(1)),
+        "ttft_at_once_s": machine.formula("ttft_at_once", *job.prefill_work(concurrency)),
+        "time_per_output_token_s": machine.formula("time_per_output_token", flops, read, concurrency),
+    }
     sizes = sorted({concurrency, *(1 << i for i in range(max(_CURVE, concurrency).bit_length()))})
     return Latency(
         model=done.model.name, gpu=machine.gpu.id, prompt_tokens=job.prompt, output_tokens=output, concurrency=concurrency,
@@ -193,7 +207,7 @@ def _answer(job: _Job, concurrency: int) -> Latency:
         output_tokens_per_s=now.output_tokens_per_s, bound=machine.bound(flops, read),
         crossover_concurrency=(_crossover(job, earliest=True), _crossover(job, earliest=False)),
         curve=tuple(job.point(size) for size in sizes), savings=_savings(job), factors=machine.factors,
-        warnings=_warnings(job),
+        warnings=_warnings(job), formulas=formulas,
     )  # fmt: skip
 
 
@@ -235,7 +249,7 @@ def _warnings(job: _Job) -> tuple[str, ...]:
     if job.work.active.unknown:
         found.append(job.work.active.unknown)
     if model.max_context and job.prompt + job.output > model.max_context:
-        found.append(f"{job.prompt + job.output:,} tokens are more than the model's limit of {model.max_context:,}")
+        found.append(tell("time.over_limit", tokens=job.prompt + job.output, limit=model.max_context))
     if model.weights and any(item.name == "encoder" for item in model.weights.items):
-        found.append("the encoder's own time is not counted")
+        found.append(tell("time.encoder"))
     return tuple(found)

@@ -9,6 +9,8 @@ from planner.hardware import Gpu
 from planner.latency_efficiency import Factor, Range, bandwidth, factor
 from planner.latency_experts import Active
 from planner.model import Model
+from planner.reasons import Formula, step
+from planner.texts import tell
 
 _TERA, _GIGA = 10**12, 10**9
 #: Bytes of one element of what ranks exchange: activations are 16-bit.
@@ -72,6 +74,23 @@ class Machine:
         compute, memory, fixed = self.compute_s(flops), self.memory_s(read), self.fixed_s(tokens, steps)
         return Range(max(compute.low, memory.low) + fixed.low, compute.high + memory.high + fixed.high)
 
+    def formula(self, name: str, flops: Range, read: Range, tokens: int) -> Formula:
+        """The arithmetic of `seconds` of one pass, at its low and its high end."""
+        share, bytes_share, fixed = factor("compute"), self.bytes_factor, self.fixed_s(tokens, 1)
+        compute, memory = "{flops} / {ranks} / ({peak} x {peak_share})", "{bytes_read} / ({bandwidth} x {bandwidth_share})"
+        found = self.seconds(flops, read, tokens)
+        ends = (
+            (f"max({compute}, {memory}) + {{fixed}}", found.low, flops.low, read.low, self.peak_flops.high, share.high,
+             bytes_share.high, fixed.low),
+            (f"{compute} + {memory} + {{fixed}}", found.high, flops.high, read.high, self.peak_flops.low, share.low,
+             bytes_share.low, fixed.high),
+        )  # fmt: skip
+        return tuple(
+            step(f"{name}_{end}", rule, value, flops=count, ranks=self.ranks, peak=peak, peak_share=used, bytes_read=size,
+                 bandwidth=self.bandwidth_bytes_per_s, bandwidth_share=moved, fixed=rest)
+            for end, (rule, value, count, size, peak, used, moved, rest) in zip(("low", "high"), ends, strict=True)
+        )  # fmt: skip
+
     def bound(self, flops: Range, read: Range) -> str:
         """Which of the two takes longer at the card's own figures: "memory" or "compute"."""
         compute = (flops.low + flops.high) / self.ranks / (self.peak_flops.low + self.peak_flops.high)
@@ -85,15 +104,15 @@ def machine(card: Gpu, model: Model, active: Active, ranks: int) -> Machine:
     if missing or not card.bandwidth_gbs or not rate:
         raise InputError(f"the {' and '.join(missing)} of {card.name} is not known, and times follow from it", field="gpu")
     eight = card.fp8_tflops if active.bits_per_parameter <= 9 and card.fp8_tflops else rate
-    link, warnings = card.link_gbs or card.pcie_gbs, []
+    link, warnings = card.link_gbs or card.pcie_gbs, list[str]()
     if ranks > 1 and link is None:
-        warnings.append(f"the link between {card.name}s is not known: only the start of each exchange is counted")
+        warnings.append(tell("time.link", gpu=card.name))
     if model.dtype == "float32":
-        warnings.append("times are those of 16-bit arithmetic; the checkpoint is float32, which many engines convert")
+        warnings.append(tell("time.float32"))
     for name in ("bandwidth_gbs", "fp16_tflops"):
         figure = card.figure(name)
         if figure is not None and figure.status != "verified":
-            warnings.append(f"{name} of {card.name} is {figure.status}, not verified")
+            warnings.append(tell("time.unverified", figure=name, gpu=card.name))
     return Machine(
         card, ranks, Range(rate * _TERA, max(rate, eight) * _TERA), card.bandwidth_gbs * _GIGA,
         link * _GIGA / 2 if link else None, bandwidth(active.bits_per_parameter), len(model.layers), model.hidden_size,

@@ -14,14 +14,11 @@ from planner.lora_layers import FEED, Linear, LinearLayers, linear_layers
 from planner.model import Model
 from planner.reasons import Formula, known, step
 from planner.sharding import pipeline_stages
+from planner.texts import tell
 from planner.units import ceil_div
 
 #: What is not counted: the buffers of a running step, and the second set of graphs.
-NOT_MODELLED = {
-    "vllm": "vLLM captures its CUDA graphs a second time for batches with adapters and runs other kernels; neither is counted",
-    "sglang": "SGLang's own buffers for batches with adapters are not counted; base requests take one of the slots",
-    "tensorrt-llm": "whether TensorRT-LLM's cache of adapters comes out of the KV cache's share is not known; it is taken to",
-}
+NOT_MODELLED = {"vllm": tell("lora.vllm"), "sglang": tell("lora.sglang"), "tensorrt-llm": tell("lora.trt")}
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from planner import reasons
 from planner.capacity_cost import Cost, cost
 from planner.capacity_plan import Advice, Plan
-from planner.errors import InputError
+from planner.capacity_reasons import plan_reasons
 from planner.host_tiers import host_bytes, host_tiers
-from planner.latency import latency
+from planner.plan_times import NO_LENGTHS, cost_reasons, output_rate, plan_times, times_reasons
 from planner.report import SCHEMA_VERSION, model_data
-from planner.units import ceil_div, format_bytes
+from planner.texts import tell
+from planner.units import format_bytes
 from planner.workload import Workload
 
 if TYPE_CHECKING:
@@ -101,27 +102,12 @@ def _advice(one: Advice) -> dict[str, Any]:
 def plan_cost(plan: Plan, price_per_gpu_hour: float) -> Cost:
     """What `plan` costs while its requests decode, all of them together, at the roofline's range of rates.
 
-    Without lengths, with pipeline stages (whose rate is not estimated) or on a GPU whose speed is not known there is no rate.
-    Errors: InputError for the price.
+    Without a rate (see `planner.plan_times`) there is no cost of a token, and a note says why. Errors: InputError for the price.
     """
-    work, why = plan.workload, None
-    if work is None or work.full or work.mean_output < 1:
-        why = "no cost of a token: say how long prompts and answers are"
-    elif plan.pipeline_parallel_size > 1 or plan.deployment.layer_split > 1:
-        why = "no cost of a token: how fast layers spread over GPUs are is not estimated"
-    if why or work is None:
-        return replace(cost(price_per_gpu_hour, plan.gpus), note=why)
-    dtype = str(getattr(plan.settings, "kv_cache_dtype", "auto"))
-    try:
-        found = latency(
-            plan.model, plan.gpu, prompt_tokens=max(1, round(work.mean_tokens - work.mean_output)),
-            output_tokens=max(1, round(work.mean_output)), concurrency=ceil_div(plan.requests, plan.replicas),
-            tensor_parallel_size=plan.tensor_parallel_size, kv_cache_dtype="fp8" if dtype.startswith("fp8") else None,
-            encoder_tokens=work.encoder_tokens,
-        )  # fmt: skip
-    except InputError as error:
-        return replace(cost(price_per_gpu_hour, plan.gpus), note=f"no cost of a token: {error.message}")
-    rate = found.output_tokens_per_s * plan.replicas
+    found = NO_LENGTHS if plan.workload and not plan.workload.full and plan.workload.mean_output < 1 else plan_times(plan)
+    if isinstance(found, str):
+        return replace(cost(price_per_gpu_hour, plan.gpus), note=tell("cost.none", reason=found))
+    rate = output_rate(plan, found)
     return cost(price_per_gpu_hour, plan.gpus, (rate.low, rate.high))
 
 
@@ -140,6 +126,22 @@ def plan_text(data: dict[str, Any]) -> str:
     lines += ["", "Command", *(f"  {line}" for line in data["command"].splitlines())]
     lines += [f"\nnote: {text}" for text in (*data["notes"], *data["warnings"])]
     return "\n".join(lines)
+
+
+def why_text(data: dict[str, Any]) -> str:
+    """The arithmetic of every term and figure, for a person."""
+    titles = [(term["name"], term["formula"]) for term in data["terms"]] + list(data["why"].items())
+    return "\n".join(line for name, rule in titles for line in ("", name, *(f"  {line}" for line in reasons.lines(rule))))
+
+
+def why_data(plan: Plan, cost: Cost | None = None) -> dict[str, Any]:
+    """The arithmetic of the plan's figures by the names that they have here. Slower than the plan's own data: it plans again."""
+    found, times = plan_reasons(plan), plan_times(plan)
+    if not isinstance(times, str):
+        found |= times_reasons(plan, times)
+    if cost is not None:
+        found |= cost_reasons(cost, None if isinstance(times, str) else output_rate(plan, times))
+    return {name: reasons.data(rule) for name, rule in found.items()}
 
 
 def verdict_line(data: dict[str, Any]) -> str:

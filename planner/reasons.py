@@ -6,6 +6,7 @@ brackets, max, min, ceil, floor and sqrt, thousands parted by commas, arguments 
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,13 +21,15 @@ _FIELD = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Step:
-    """One line: name = rule in symbols = rule with numbers = value. limit: what it must not exceed, where that is asked."""
+    """One line: name = rule in symbols = rule with numbers = value. limit: what it must not exceed, where that is asked, and its
+    name."""
 
     name: str
     rule: str
     value: Number
     given: Mapping[str, Number] = field(default_factory=dict, compare=False)
     limit: int | None = None
+    limit_name: str = "budget"
 
     @property
     def symbols(self) -> str:
@@ -35,11 +38,6 @@ class Step:
     @property
     def numbers(self) -> str:
         return _FIELD.sub(lambda found: written(self.given[found[1]]), self.rule)
-
-    @property
-    def holds(self) -> bool:
-        """Whether the value is within its limit."""
-        return self.limit is None or self.value <= self.limit
 
 
 Formula = tuple[Step, ...]
@@ -93,34 +91,43 @@ def written(value: Number) -> str:
     return f"({text})" if value < 0 else text
 
 
-def shown(value: Number) -> str:
+def shown(value: int | float) -> str:
     """A result as it stands behind the last =."""
-    if isinstance(value, Fraction):
-        value = value.numerator if value.denominator == 1 else float(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.12g}"
-
-
-def lines(rule: Formula, say: Callable[[str], str] = lambda word: word) -> list[str]:
-    """The formula for reading, two lines a step. say: a symbol in the reader's language."""
-    found = []
-    for one in rule:
-        name, symbols = (SYMBOL.sub(lambda word: say(word[0]), text) for text in (one.name, one.symbols))
-        result = shown(one.value)
-        if one.limit is not None:
-            result += f" {'<=' if one.holds else '>'} {one.limit:,}"
-        numbers = one.numbers
-        found.append(f"{name} = {symbols}")
-        found.append(f"  = {result}" if numbers == shown(one.value) else f"  = {numbers} = {result}")
-    return found
 
 
 def data(rule: Formula) -> list[dict[str, Any]]:
     """The formula in JSON's own types."""
     return [
         {
-            "name": one.name, "symbols": one.symbols, "numbers": one.numbers,
-            "value": one.value if isinstance(one.value, int) else float(one.value),
-            **({} if one.limit is None else {"limit": one.limit}),
+            "name": one.name, "symbols": one.symbols, "numbers": one.numbers, "value": _plain(one.value),
+            **({} if one.limit is None else {"limit": one.limit, "limit_name": one.limit_name}),
         }
         for one in rule
     ]  # fmt: skip
+
+
+def _plain(value: Number) -> int | float:
+    if isinstance(value, Fraction):
+        return value.numerator if value.denominator == 1 else float(value)
+    return value
+
+
+def lines(rows: Iterable[Mapping[str, Any]], say: Callable[[str], str] = lambda word: word) -> list[str]:
+    """A formula for reading, from its data: two lines a step. say: a symbol in the reader's language."""
+    found = []
+    for one in rows:
+        name, symbols = (SYMBOL.sub(lambda word: say(word[0]), one[key]) for key in ("name", "symbols"))
+        result = shown(one["value"])
+        if "limit" in one:
+            sign = "<=" if one["value"] <= one["limit"] else ">"
+            symbols, result = f"{symbols} {sign} {say(one['limit_name'])}", f"{result} {sign} {one['limit']:,}"
+        found.append(f"{name} = {symbols}" if symbols != one["numbers"] else name)
+        found.append(f"  = {result}" if one["numbers"] == shown(one["value"]) else f"  = {one['numbers']} = {result}")
+    return found
+
+
+def cited(rule: object) -> str:
+    """The source that the docstring of a rule names: its paragraph `Source: ...`; "" where it has none."""
+    found = re.search(r"^Source: (.*?)(?:\n\n|\Z)", inspect.getdoc(rule) or "", re.DOTALL | re.MULTILINE)
+    return " ".join(found[1].split()).rstrip(".") if found else ""

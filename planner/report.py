@@ -7,9 +7,11 @@ from typing import Any
 from planner.cache import CacheBytes
 from planner.engines.explain import Reason
 from planner.explain import engine_groups, groups, twins
+from planner.explain_reasons import kv_reasons, share_percent
 from planner.hardware import Gpu
 from planner.model import Model
-from planner.units import format_bytes
+from planner.reasons import data as formula
+from planner.units import ceil_div, format_bytes
 
 SCHEMA_VERSION = 1
 
@@ -23,11 +25,12 @@ def kv_data(
     gpu: Gpu | None = None,
     reasons: tuple[Reason, ...] = (),
     plain: CacheBytes | None = None,
+    ranks: int = 1,
 ) -> dict[str, Any]:
     """The answer of `kv` as plain data; every memory figure is a whole number of bytes and its key says so.
 
     engine: whose allocation `cache` is, or "architecture". plain: the architecture's own cache, for an engine's answer;
-    reasons: what leads from it to the engine's bytes.
+    reasons: what leads from it to the engine's bytes. ranks: GPUs that share the weights.
     """
     own = engine in ("architecture", "transformers")
     grouped = groups(model, cache, kv_cache_dtype) if own else engine_groups(cache)
@@ -59,7 +62,10 @@ def kv_data(
         "warnings": [*model.notes, *cache.warnings, *([model.assumption] if model.assumption else [])],
     }
     if gpu is not None:
-        data["gpu"] = gpu_data(model, cache, gpu)
+        data["gpu"] = gpu_data(model, cache, gpu, ranks)
+    element = kv_cache_dtype if engine == "architecture" else None
+    why = kv_reasons(model, cache, plain or cache, element, gpu, ranks, reasons)
+    data["why"] = {name: formula(rule) for name, rule in why.items()}
     return data
 
 
@@ -78,14 +84,15 @@ def model_data(model: Model) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def gpu_data(model: Model, cache: CacheBytes, gpu: Gpu) -> dict[str, Any]:
-    """Weights and cache against one accelerator's memory. Activations and the runtime need room on top."""
-    weights = model.weight_bytes or 0
+def gpu_data(model: Model, cache: CacheBytes, gpu: Gpu, ranks: int = 1) -> dict[str, Any]:
+    """An even share of the weights and the cache against one accelerator's memory; activations and the runtime come on top."""
+    weights = ceil_div(model.weight_bytes or 0, ranks)
     left = gpu.usable_bytes - weights
     per_request = cache.bytes_per_request
     return {
         "id": gpu.id, "name": gpu.name, "memory_bytes": gpu.memory_bytes, "usable_bytes": gpu.usable_bytes,
         "weights_and_cache_bytes": weights + cache.total_bytes,
+        "share_percent": share_percent(weights + cache.total_bytes, gpu.usable_bytes),
         "headroom_bytes": left - cache.total_bytes,
         "requests_beside_weights": max(0, left // per_request) if per_request else None,
     }  # fmt: skip

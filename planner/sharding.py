@@ -16,6 +16,7 @@ from planner.errors import EngineRefusal, InputError
 from planner.model import Model
 from planner.reasons import Formula, Number, identifier, known, step, sum_of
 from planner.sharding_layers import LayerShape, expert_words, layer_shapes, text_words, vocabulary
+from planner.texts import joined, tell
 from planner.units import ceil_div, round_up
 from planner.weights import Weights
 
@@ -69,7 +70,7 @@ class StageWeights:
     def why(self) -> str:
         """What is not settled in the split, or where the bytes come from."""
         unsettled = [part.why for part in self.parts if part.confidence == self.confidence]
-        return "; ".join(dict.fromkeys(text for text in unsettled if text))
+        return joined(unsettled)
 
     @property
     def formula(self) -> Formula:
@@ -214,17 +215,18 @@ def _outside(model: Model, weights: Weights, split: Split) -> list[Placed]:
             padded = round_up(rows, VOCABULARY_PADDING * split.tensor)
             share = ceil_div(size * padded, rows * split.tensor) if rows else size
             rule = _rows(name, size, padded, rows, split.tensor, share)
-            part = RankPart(name, share, ceil_div(size, split.tensor), share, sure, f"{name}: rows / {split.tensor}", rule)
+            why = tell("weights.rows", name=name, ranks=split.tensor)
+            part = RankPart(name, share, ceil_div(size, split.tensor), share, sure, why, rule)
             found.append(("first" if name in _INPUT else "last", part))
             if name in _INPUT and tied(model) and split.pipeline > 1:
                 copy = _rows("lm_head", size, padded, rows, split.tensor, share)
-                found.append(("last", RankPart("lm_head", share, 0, share, sure, "the tied head's own copy", copy)))
+                found.append(("last", RankPart("lm_head", share, 0, share, sure, tell("weights.tied"), copy)))
         elif split.tensor == 1 or name in _DIVIDED:
             share = ceil_div(size, split.tensor)
             rule = (step(identifier(name), "ceil({stored} / {ranks})", share, stored=size, ranks=split.tensor),)
             found.append(("first", RankPart(name, share, share, share, sure, name, rule)))
         else:
-            why = f"{name}: counted whole on each rank; engines divide some kinds of tower by {split.tensor}"
+            why = tell("weights.whole", name=name, ranks=split.tensor)
             rule = known(identifier(name), "stored", size)
             found.append(("first", RankPart(name, size, ceil_div(size, split.tensor), size, "estimated", why, rule)))
     return found
@@ -249,18 +251,19 @@ def _layers(
     rules = [_share(shapes, own, total, split, width, padding) for width in dict.fromkeys(_widths(model, shapes, total))]
     low, high = (int(rule[-1].value) for rule in (min(rules, key=_result), max(rules, key=_result)))
     rule = max(rules, key=_result)
-    reasons = []
+    reasons = list[str]()
     if not plain and split.pipeline > 1:
-        reasons.append("layers differ in size; their bytes are shared out by their shapes")
+        reasons.append(tell("weights.differ"))
     if high - low > high // 100:
-        reasons.append("the bytes of experts and of all else are not told apart")
+        reasons.append(tell("weights.experts"))
     if split.tensor > 1 and not all(s.known for s in own):
-        reasons.append("what each rank repeats of recurrent layers is estimated")
+        reasons.append(tell("weights.recurrent"))
     if padding > 1:
-        reasons.append(f"mxfp4 experts are padded for the kernel, {float(padding - 1):.1%} here")
+        reasons.append(tell("weights.mxfp4", share=float(padding - 1)))
     if reasons:
-        return RankPart("layers", high, low, high, "estimated", "; ".join(reasons), rule)
-    return RankPart("layers", high, low, high, sure, f"layers {cut.start} to {cut.stop - 1} of {len(shapes)}", rule)
+        return RankPart("layers", high, low, high, "estimated", joined(reasons), rule)
+    why = tell("weights.layers", first=cut.start, last=cut.stop - 1, all=len(shapes))
+    return RankPart("layers", high, low, high, sure, why, rule)
 
 
 def _result(rule: Formula) -> int:
@@ -344,13 +347,13 @@ def _buffers(model: Model, shapes: tuple[LayerShape, ...], cut: range, split: Sp
         size = positions * width * _dtype_bytes(model)
         given = {"positions": positions, "rotated_width": width, "bytes_each": _dtype_bytes(model)}
         rule = step("rotations", "{positions} x {rotated_width} x {bytes_each}", size, **given)
-        why = f"rotary table of {positions:,} positions"
+        why = tell("weights.rotations", positions=positions)
         found.append(RankPart("rotations", size, size, 2 * size, "documented", why, (rule,)))
     absorbed = sum(shapes[i].absorbed for i in cut if i < len(shapes))
     if absorbed:
         size = ceil_div(absorbed * 2, split.tensor)
         rule = step("absorbed_projections", "ceil({elements} x 2 / {ranks})", size, elements=absorbed, ranks=split.tensor)
         found.append(
-            RankPart("absorbed projections", size, 0, size, "estimated", "MLA's kv_b kept a second time in bfloat16", (rule,))
+            RankPart("absorbed projections", size, 0, size, "estimated", tell("weights.absorbed"), (rule,))
         )
     return found

@@ -18,7 +18,7 @@ MOST_LINES = 400
 #: marked as one room. A module that is not named here belongs to the line of its package, else the test says so.
 ORDER: tuple[tuple[str, ...], ...] = (
     ("errors", "version"),
-    ("units", "search", "reasons"),
+    ("units", "search", "reasons", "texts"),
     ("dtypes",),
     ("layers",),
     ("weights",),
@@ -35,7 +35,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("capacity", "advise", "simulate"),
     ("sweep", "latency", "explain"),
     ("host_tiers", "disaggregate"),
-    ("report",),
+    ("report", "plan_times"),
     ("plan_report", "cli_share", "markdown"),
     ("plan_markdown", "kv_markdown", "launch_script"),
     ("cli_plan", "cli_disaggregate", "cli_sweep", "cli_log"),
@@ -46,9 +46,9 @@ ORDER: tuple[tuple[str, ...], ...] = (
 #: (capacity.py, capacity_solve.py) may too.
 ROOMS = {"engines", "capacity", "advise", "simulate", "sweep", "latency", "explain"}
 #: What model_configs may know of planner.
-FOR_MODEL_CONFIGS = {"layers", "model", "errors", "units", "dtypes", "weights", "version"}
+FOR_MODEL_CONFIGS = {"layers", "model", "errors", "units", "dtypes", "weights", "version", "texts"}
 #: What may be imported of validation without torch.
-LIGHT_VALIDATION = {"logs", "compare", "cut"}
+LIGHT_VALIDATION = {"logs", "compare", "cut", "agreement", "coverage_sweep"}
 
 
 def modules(package: str) -> Iterator[tuple[str, Path]]:

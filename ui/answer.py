@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 import planner
 from model_configs import catalogue
+from planner import explain_reasons
 from planner.cache import CacheBytes, architecture_bytes
 from planner.hardware import Gpu
 from planner.model import Model
+from planner.reasons import Formula
 from planner.units import ceil_div
-from ui import charts, messages, words
+from ui import charts, messages, reason, words
 from ui import format as fmt
 from ui.i18n import t
 from ui.inputs import Workload, over_limit
+from ui.reason import Reason
 
 
 def requests_text(count: int) -> str:
@@ -25,35 +30,39 @@ def title(model: Model, dtype: str) -> None:
     """What the answer is about. dtype: how keys and values are stored, in words."""
     st.header(messages.plain(model.name), anchor=False)
     st.markdown(messages.plain(_subtitle(model, dtype)))
-    st.caption(messages.plain(" ".join([t("answer.source", source=_source(model)), *model.notes])))
+    notes = [messages.sentence(words.told(text)) for text in model.notes]
+    st.caption(messages.plain(" ".join([t("answer.source", source=_source(model)), *notes])))
     if model.assumption:
-        st.warning(messages.plain(model.assumption), icon=":material/help:", title=t("answer.assumption"))
+        assumed = messages.plain(messages.sentence(words.told(model.assumption)))
+        st.warning(assumed, icon=":material/help:", title=t("answer.assumption"))
 
 
-def headline(model: Model, cache: CacheBytes, workload: Workload) -> None:
-    """The figures that were asked for, by the architecture alone."""
+def headline(model: Model, cache: CacheBytes, workload: Workload, shell: str) -> None:
+    """The figures that were asked for, by the architecture alone. shell: the command that prints them."""
     tiles = st.grid(4, min_column_width=150)
     tokens, number = f"{cache.tokens:,}", requests_text(cache.requests)
-    size_tile(
-        tiles, t("answer.total"), cache.total_bytes,
-        t("answer.total.help", exact=fmt.exact(cache.total_bytes), requests=number, tokens=tokens),
-    )  # fmt: skip
-    size_tile(
-        tiles, t("answer.request"), cache.bytes_per_request,
-        t("answer.request.help", exact=fmt.exact(cache.bytes_per_request), tokens=tokens),
-    )  # fmt: skip
-    tiles.metric(
-        t("answer.token"), fmt.size(cache.bytes_per_token), _next_token(model, cache, workload), delta_color="off",
-        delta_arrow="off", border=True,
-        help=t("answer.token.help", exact=fmt.exact(float(cache.bytes_per_token)), tokens=tokens),
-    )  # fmt: skip
-    gpu_tile(tiles, model, cache, workload.gpu)
+    whole = explain_reasons.total(model, cache, workload.kv_cache_dtype)
+    what = t("answer.total.help", exact=fmt.exact(cache.total_bytes), requests=number, tokens=tokens)
+    size_tile(tiles, "total", t("answer.total"), cache.total_bytes, by_config(model, what, whole, shell, "kv_cache_bytes"))
+    what = t("answer.request.help", exact=fmt.exact(cache.bytes_per_request), tokens=tokens)
+    each = by_config(model, what, explain_reasons.per_request(cache), shell, "bytes_per_request")
+    size_tile(tiles, "request", t("answer.request"), cache.bytes_per_request, each)
+    what = t("answer.token.help", exact=fmt.exact(float(cache.bytes_per_token)), tokens=tokens)
+    token = by_config(model, what, explain_reasons.per_token(cache), shell, "average_bytes_per_token")
+    size, below = fmt.size(cache.bytes_per_token), _next_token(model, cache, workload)
+    reason.tile(tiles, "token", t("answer.token"), size, below, token)
+    gpu_tile(tiles, model, cache, workload.gpu, shell)
     over_limit(model, workload.tokens)
 
 
-def size_tile(tiles: DeltaGenerator, label: str, count: int, help_text: str) -> None:
+def by_config(model: Model, what: str, formula: Formula, shell: str, name: str) -> Reason:
+    """The reason of a figure that follows from the model's config alone."""
+    return Reason(what, formula, "exact", _source(model), shell, name, link=reason.config_address(model))
+
+
+def size_tile(tiles: DeltaGenerator, key: str, label: str, count: int, why: Reason) -> None:
     """An amount of memory with its exact bytes beneath."""
-    tiles.metric(label, fmt.size(count), fmt.exact(count), delta_color="off", delta_arrow="off", border=True, help=help_text)
+    reason.tile(tiles, key, label, fmt.size(count), fmt.exact(count), why)
 
 
 def _subtitle(model: Model, dtype: str) -> str:
@@ -92,23 +101,23 @@ def weights_on(model: Model, ranks: int) -> int | None:
     return None if model.weight_bytes is None else ceil_div(model.weight_bytes, ranks)
 
 
-def gpu_tile(tiles: DeltaGenerator, model: Model, cache: CacheBytes, gpu: Gpu | None, ranks: int = 1) -> None:
+def gpu_tile(tiles: DeltaGenerator, model: Model, cache: CacheBytes, gpu: Gpu | None, shell: str, ranks: int = 1) -> None:
     if gpu is None:
         return
     label, weights = t("answer.gpu"), weights_on(model, ranks)
+    rule, what = explain_reasons.gpu_share(model, cache, gpu, ranks), t("reason.what.share", gpu=messages.plain(gpu.name))
+    sure = reason.worst((gpu.memory_range.confidence, *([model.weights_confidence] if model.weights else [])))
+    why = Reason(what, rule, sure, words.told(gpu.range_source), shell, "gpu.share_percent")
     if weights is None:
-        unknown = t("answer.gpu.unknown")
-        tiles.metric(label, fmt.size(cache.total_bytes), unknown, delta_color="off", delta_arrow="off", border=True)
+        reason.tile(tiles, "gpu", label, fmt.size(cache.total_bytes), t("answer.gpu.unknown"), why)
         return
     needed = weights + cache.total_bytes
     free = gpu.usable_bytes - needed
     verdict = t("answer.gpu.fits", free=fmt.size(free)) if free >= 0 else t("answer.gpu.short", short=fmt.size(-free))
     usable = fmt.exact(gpu.usable_bytes)
-    tiles.metric(
-        label, _percent(needed, gpu.usable_bytes), verdict, delta_color="green" if free >= 0 else "red",
-        delta_arrow="off", border=True,
-        help=t("answer.gpu.help", gpu=messages.plain(gpu.name), used=fmt.exact(needed), usable=usable),
-    )  # fmt: skip
+    what = t("answer.gpu.help", gpu=messages.plain(gpu.name), used=fmt.exact(needed), usable=usable)
+    share, colour = _percent(needed, gpu.usable_bytes), "green" if free >= 0 else "red"
+    reason.tile(tiles, "gpu", label, share, verdict, replace(why, what=what), colour)
 
 
 def _percent(part: int, whole: int) -> str:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from planner.capacity import Option
 from planner.capacity_plan import Plan
 from planner.units import GIB
-from ui import capacity_apply, capacity_ask, capacity_charts, capacity_map, capacity_others, charts, messages, words
+from ui import (
+    capacity_apply,
+    capacity_ask,
+    capacity_charts,
+    capacity_map,
+    capacity_others,
+    capacity_why,
+    charts,
+    messages,
+    reason,
+    words,
+)
 from ui import format as fmt
 from ui.capacity_inputs import Asked
 from ui.i18n import t
@@ -44,34 +57,27 @@ def _signed(count: int) -> str:
     return t("capacity.short", size=fmt.size(-count)) if count < 0 else t("capacity.free", size=fmt.size(count))
 
 
-def tiles(plan: Plan) -> None:
+def tiles(plan: Plan, asked: Asked) -> None:
     """Most requests, longest context, what is free, and the cache."""
     grid = st.grid(4, min_column_width=150)
-    length, requests = f"{plan.length:,}", f"{plan.requests:,}"
+    length, requests, why = f"{plan.length:,}", f"{plan.requests:,}", capacity_why.tiles(plan, asked)
     if plan.max_requests is None:
-        grid.metric(t("capacity.most"), t("capacity.no_limit"), border=True, height="stretch", help=t("capacity.most.none"))
+        reason.tile(grid, "most", t("capacity.most"), t("capacity.no_limit"), None, why["max_requests"])
     else:
         low, high = plan.max_requests_low or 0, plan.max_requests_high
         span = t("capacity.range", low=f"{low:,}", high=f"{high:,}") if high is not None and low != high else None
-        grid.metric(
-            t("capacity.most"), f"{plan.max_requests:,}", span, delta_color="off", delta_arrow="off", border=True,
-            height="stretch", help=t("capacity.most.help", length=length),
-        )  # fmt: skip
-    grid.metric(
-        t("capacity.longest"), f"{plan.max_context:,}" if plan.max_context else t("capacity.none"), border=True, height="stretch",
-        help=t("capacity.longest.help", requests=requests),
-    )  # fmt: skip
+        most = replace(why["max_requests"], what=t("capacity.most.help", length=length))
+        reason.tile(grid, "most", t("capacity.most"), f"{plan.max_requests:,}", span, most)
+    longest = replace(why["max_context"], what=t("capacity.longest.help", requests=requests))
+    longest_text = f"{plan.max_context:,}" if plan.max_context else t("capacity.none")
+    reason.tile(grid, "longest", t("capacity.longest"), longest_text, None, longest)
     label = "capacity.headroom.free" if plan.headroom_bytes >= 0 else "capacity.headroom.short"
-    grid.metric(
-        t(label), fmt.size(abs(plan.headroom_bytes)), _room(plan) if plan.headroom_low != plan.headroom_high else None,
-        delta_color="off", delta_arrow="off", border=True, height="stretch",
-        help=t("capacity.headroom.help", exact=fmt.exact(abs(plan.headroom_bytes))),
-    )  # fmt: skip
-    grid.metric(
-        t("capacity.need"), fmt.size(plan.need_bytes), t("capacity.need.of", size=fmt.size(max(0, plan.kv_bytes))),
-        delta_color="off", delta_arrow="off", border=True, height="stretch",
-        help=t("capacity.need.help", exact=fmt.exact(plan.need_bytes), requests=requests, length=length),
-    )  # fmt: skip
+    spread = _room(plan) if plan.headroom_low != plan.headroom_high else None
+    free = replace(why["headroom_bytes"], what=t("capacity.headroom.help", exact=fmt.exact(abs(plan.headroom_bytes))))
+    reason.tile(grid, "headroom", t(label), fmt.size(abs(plan.headroom_bytes)), spread, free)
+    what = t("capacity.need.help", exact=fmt.exact(plan.need_bytes), requests=requests, length=length)
+    room = t("capacity.need.of", size=fmt.size(max(0, plan.kv_bytes)))
+    reason.tile(grid, "need", t("capacity.need"), fmt.size(plan.need_bytes), room, replace(why["kv_need_bytes"], what=what))
 
 
 def _room(plan: Plan) -> str:
@@ -84,7 +90,7 @@ def _room(plan: Plan) -> str:
     return fmt.span(low, high)
 
 
-def memory(plan: Plan) -> None:
+def memory(plan: Plan, asked: Asked) -> None:
     """The bar of one GPU and the terms that it is made of."""
     st.header(t("capacity.memory.many" if plan.gpus > 1 else "capacity.memory"), anchor=False)
     listed = "; ".join(capacity_charts.named(name, count) for name, count in capacity_charts.parts(plan))
@@ -103,16 +109,11 @@ def memory(plan: Plan) -> None:
     ]  # fmt: skip
     st.table(rows, border="horizontal", hide_index=True, alt=t("capacity.terms.alt"))
     st.caption(t("capacity.terms.note"))
-    # Apart, because long sources make the rows of a narrow table high.
-    sources = [
-        {
-            t("capacity.terms.name"): messages.plain(words.term(term.name)), t("capacity.terms.bytes"): f"{term.bytes:,}",
-            t("capacity.terms.source"): messages.plain(term.source),
-        }
-        for term in plan.terms
-    ]  # fmt: skip
-    with st.expander(t("capacity.terms.source"), icon=":material/menu_book:"):
-        st.table(sources, border="horizontal", hide_index=True, alt=t("capacity.terms.source"))
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.markdown(t("reason.terms"), width="content", help=t("reason.terms.help"))
+        for place, term in enumerate(plan.terms):
+            label = f"{words.term(term.name)} {fmt.size(term.bytes)}"
+            reason.popover(f"term_{place}", messages.plain(label), capacity_why.term(plan, asked, place), "secondary")
     if len(plan.per_gpu) > 1:
         _cards(plan)
 
@@ -180,6 +181,6 @@ def notes(plan: Plan) -> None:
     """What may go otherwise, and what was assumed."""
     said = dict.fromkeys((*plan.warnings, *([plan.model.assumption] if plan.model.assumption else [])))
     for text in said:
-        st.warning(messages.plain(messages.sentence(text)), icon=":material/warning:")
+        st.warning(messages.plain(messages.sentence(words.told(text))), icon=":material/warning:")
     if plan.notes:
-        st.caption("  \n".join(messages.plain(messages.sentence(text)) for text in dict.fromkeys(plan.notes)))
+        st.caption("  \n".join(messages.plain(messages.sentence(words.told(text))) for text in dict.fromkeys(plan.notes)))

@@ -2,70 +2,67 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from planner.capacity_plan import Plan
-from planner.errors import InputError
-from planner.latency import Latency, latency
+from planner.latency import Latency
 from planner.latency_efficiency import Range
 from planner.plan_report import plan_cost
-from planner.units import ceil_div
-from ui import messages, words
+from planner.plan_times import NO_LENGTHS, SPREAD, output_rate, plan_times
+from ui import capacity_why, messages, reason, words
+from ui.capacity_inputs import Asked
 from ui.i18n import t
 
 
-def show(plan: Plan, price: float | None) -> None:
-    """Time to the first token, per output token, and tokens a second; or why there is no estimate."""
+def show(plan: Plan, asked: Asked) -> None:
+    """Time to the first token, per output token, and tokens a second; or why there is no estimate; and what it costs."""
     st.header(t("capacity.time.title"), anchor=False)
-    found = _estimate(plan)
+    found = plan_times(plan)
     if isinstance(found, str):
-        st.info(found, icon=":material/schedule:")
+        st.info(_missing(found), icon=":material/schedule:")
     else:
-        grid = st.grid(4, min_column_width=210)
-        tokens = found.output_tokens_per_s * plan.replicas
-        for name, text in (
-            ("ttft", seconds(found.ttft_s)), ("ttft_all", seconds(found.ttft_at_once_s)),
-            ("tpot", seconds(found.time_per_output_token_s)), ("rate", span(tokens)),
-        ):  # fmt: skip
-            grid.metric(
-                t(f"capacity.time.{name}"), text, t("capacity.time.estimated"), delta_color="off", delta_arrow="off",
-                border=True,
-                help=t(f"capacity.time.{name}.help", prompt=f"{found.prompt_tokens:,}", requests=f"{found.concurrency:,}"),
-            )  # fmt: skip
+        _tiles(plan, asked, found)
         st.caption(t("capacity.time.note", bound=words.bound(found.bound)))
         for text in found.warnings:
-            st.caption(messages.plain(messages.sentence(text)))
-    if price:
-        _cost(plan, price)
+            st.caption(messages.plain(messages.sentence(words.told(text))))
+    if asked.price:
+        _cost(plan, asked, asked.price, found)
 
 
-def _estimate(plan: Plan) -> Latency | str:
-    """The estimate, or one sentence that says what it would need."""
-    work = plan.workload
-    if work is None or work.full:
+def _tiles(plan: Plan, asked: Asked, found: Latency) -> None:
+    grid, why = st.grid(4, min_column_width=210), capacity_why.times(plan, asked, found)
+    for name, field, text in (
+        ("ttft", "ttft_s", seconds(found.ttft_s)), ("ttft_all", "ttft_at_once_s", seconds(found.ttft_at_once_s)),
+        ("tpot", "time_per_output_token_s", seconds(found.time_per_output_token_s)),
+        ("rate", "output_tokens_per_s", span(output_rate(plan, found))),
+    ):  # fmt: skip
+        what = t(f"capacity.time.{name}.help", prompt=f"{found.prompt_tokens:,}", requests=f"{found.concurrency:,}")
+        one = replace(why[f"times.{field}"], what=what)
+        reason.tile(grid, f"time_{name}", t(f"capacity.time.{name}"), text, t("capacity.time.estimated"), one)
+
+
+def _missing(why: str) -> str:
+    """One sentence that says what an estimate would need."""
+    if why == NO_LENGTHS:
         return t("capacity.time.full")
-    if plan.pipeline_parallel_size > 1 or plan.deployment.layer_split > 1:
+    if why == SPREAD:
         return t("capacity.time.spread")
-    dtype = str(getattr(plan.settings, "kv_cache_dtype", "auto"))
-    try:
-        return latency(
-            plan.model, plan.gpu, prompt_tokens=max(1, round(work.mean_tokens - work.mean_output)),
-            output_tokens=max(1, round(work.mean_output)), concurrency=ceil_div(plan.requests, plan.replicas),
-            tensor_parallel_size=plan.tensor_parallel_size, kv_cache_dtype="fp8" if dtype.startswith("fp8") else None,
-            encoder_tokens=work.encoder_tokens,
-        )  # fmt: skip
-    except InputError as problem:
-        return t("capacity.time.unknown", reason=messages.told(problem))
+    return t("capacity.time.unknown", reason=messages.plain(messages.sentence(words.told(why))))
 
 
-def _cost(plan: Plan, price: float) -> None:
+def _cost(plan: Plan, asked: Asked, price: float, times: Latency | str) -> None:
     found = plan_cost(plan, price)
     text = t("capacity.cost", hour=f"{found.per_hour:,.2f}", gpus=f"{found.gpus:,}", price=f"{price:,.2f}")
     if found.per_million_low is not None and found.per_million_high is not None:
         text += " " + t("capacity.cost.million", low=f"{found.per_million_low:,.2f}", high=f"{found.per_million_high:,.2f}")
     if found.note:
-        text += " " + messages.plain(messages.sentence(found.note))
+        text += " " + messages.plain(messages.sentence(words.told(found.note)))
     st.markdown(f":material/payments: {text}")
+    with st.container(horizontal=True, gap="small"):
+        for place, (value, why) in enumerate(capacity_why.cost(plan, asked, found, times)):
+            reason.popover(f"cost_{place}", t("reason.why", value=value), why)
 
 
 def seconds(value: Range) -> str:

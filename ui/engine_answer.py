@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from planner import explain_reasons
 from planner.cache import CacheBytes
 from planner.engines import vllm
 from planner.engines.base import allocated
@@ -16,9 +17,10 @@ from planner.errors import PlannerError
 from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
 from planner.model import Model
-from ui import charts, messages, transformers_words, waterfall, words
+from planner.reasons import cited
+from ui import charts, messages, reason, transformers_words, waterfall, words
 from ui import format as fmt
-from ui.answer import gpu_tile, requests_text, size_tile
+from ui.answer import by_config, gpu_tile, requests_text, size_tile
 from ui.engine_input import Choice
 from ui.i18n import t
 from ui.inputs import Workload, over_limit
@@ -70,28 +72,30 @@ def problem(found: PlannerError, choice: Choice) -> None:
     messages.engine_error(found, choice.label)
 
 
-def headline(model: Model, answer: Answer, workload: Workload) -> None:
-    """The engine's bytes first, beside them the architecture's, a request's, and the share of the GPU."""
+def headline(model: Model, answer: Answer, workload: Workload, shell: str) -> None:
+    """The engine's bytes first, beside them the architecture's, a request's, and the GPU's share. shell: what prints them."""
     cache, plain, choice = answer.cache, answer.plain, answer.choice
     tiles = st.grid(4, min_column_width=150)
     where = "rank" if choice.ranks > 1 else "total"
     number, tokens = requests_text(plain.requests), f"{plain.tokens:,}"
-    size_tile(
-        tiles, t(f"engine.{where}", engine=choice.label), cache.total_bytes,
-        t(f"engine.{where}.help", exact=fmt.exact(cache.total_bytes), requests=number, tokens=tokens, ranks=choice.ranks),
-    )  # fmt: skip
-    size_tile(
-        tiles, t("engine.architecture"), plain.total_bytes,
-        t("engine.architecture.help", exact=fmt.exact(plain.total_bytes), dtype=model.dtype),
-    )  # fmt: skip
+    source, sure = cited(choice.engine.cache_bytes), "documented" if choice.option == "tgi" else "exact"
+    what = t(f"engine.{where}.help", exact=fmt.exact(cache.total_bytes), requests=number, tokens=tokens, ranks=choice.ranks)
+    whole = explain_reasons.engine_total(cache, plain, answer.reasons)
+    why = reason.Reason(what, whole, sure, source, shell, "kv_cache_bytes")
+    size_tile(tiles, "engine", t(f"engine.{where}", engine=choice.label), cache.total_bytes, why)
+    what = t("engine.architecture.help", exact=fmt.exact(plain.total_bytes), dtype=model.dtype)
+    own = by_config(model, what, explain_reasons.total(model, plain), shell, "architecture_bytes")
+    size_tile(tiles, "architecture", t("engine.architecture"), plain.total_bytes, own)
     each = cache.bytes_per_request
-    size_tile(tiles, t("answer.request"), each, t("engine.request.help", exact=fmt.exact(each), tokens=tokens))
-    gpu_tile(tiles, model, cache, workload.gpu, choice.ranks)
+    what = t("engine.request.help", exact=fmt.exact(each), tokens=tokens)
+    why = reason.Reason(what, explain_reasons.per_request(cache), sure, source, shell, "bytes_per_request")
+    size_tile(tiles, "request", t("answer.request"), each, why)
+    gpu_tile(tiles, model, cache, workload.gpu, shell, choice.ranks)
     over_limit(model, workload.tokens)
     if cache.rule:
         st.caption(f":material/rule: {t('engine.rule', engine=choice.label, rule=messages.plain(cache.rule))}")
     for text in cache.warnings:
-        st.info(messages.plain(messages.sentence(text)), icon=":material/info:")
+        st.info(messages.plain(messages.sentence(words.told(text))), icon=":material/info:")
 
 
 def why(model: Model, answer: Answer) -> None:

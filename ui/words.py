@@ -14,6 +14,7 @@ from planner.advise_texts import TEXTS
 from planner.capacity_plan import Advice, Plan
 from planner.engines.explain import Reason
 from planner.plan_report import plan_data, verdict_line
+from planner.texts import Told
 from planner.units import format_bytes
 from ui.i18n import language, t, texts
 
@@ -53,6 +54,25 @@ def term(name: str) -> str:
 
 def confidence(word: str) -> str:
     return said(f"confidence.{word}", word)
+
+
+def told(text: str) -> str:
+    """A sentence of the planner in the visitor's language, by its code; a text without one as it is."""
+    if not isinstance(text, Told):
+        return text
+    values = {name: told(value) if isinstance(value, Told) else value for name, value in text.values.items()}
+    return said(f"told.{text.code}", str(text), **values)
+
+
+def symbol(name: str) -> str:
+    """A word of the planner's arithmetic; a setting keeps the engine's own name."""
+    name = name.rstrip("_")
+    if name.startswith("bytes_of_") and "symbol.bytes_of" in texts(language()):
+        return said("symbol.bytes_of", "") + symbol(name.removeprefix("bytes_of_"))
+    for ending in ("_layers", "_layer", "_blocks"):
+        if name.endswith(ending) and f"kind.{name.removesuffix(ending)}" in texts(language()):
+            return kind(name.removesuffix(ending)) + said(f"symbol.{ending[1:]}", ending)
+    return said(f"symbol.{name}", name)
 
 
 def bound(word: str) -> str:

@@ -34,6 +34,7 @@ from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
 from planner.layers import Full, Layer, State
 from planner.model import Model
+from planner.texts import tell
 from planner.units import GIB
 
 __all__ = ["VERSIONS", "LlamaCppBytes", "Settings", "cache_bytes", "launch_command", "name", "pool"]
@@ -78,7 +79,7 @@ def cache_bytes(
     asked, warnings = _asked(model, settings, arch, flash)
     plan = _plan(model, settings, asked, layers, era, arch)
     if settings.n_rs_seq and plan.copies == 1 and any(isinstance(c, State) for x in layers for c in x.caches):
-        warnings = (*warnings, f"n_rs_seq has no effect: llama.cpp rolls no states of {arch} back")
+        warnings = (*warnings, tell("llama.rollback", arch=arch))
     return allocate(layers, plan, warnings)
 
 

@@ -14,6 +14,7 @@ from planner.engines.llama_cpp_table import Era, eras, table
 from planner.engines.llama_cpp_table import era_of as llama_cpp_era_of
 from planner.errors import InputError, shown
 from planner.model import Model
+from planner.texts import tell
 
 
 def _parts(version: str) -> tuple[int, ...]:
@@ -53,16 +54,16 @@ def context(
 
     Source: server/routes.go 2046-2058 and server/sched.go 497-508 at fb3076099.
     """
-    facts, warnings = table()["ollama"], []
+    facts, warnings = table()["ollama"], list[str]()
     if slots > 1 and arch in facts["one_slot_archs"]:
-        warnings.append(f"Ollama serves {arch} with one slot, whatever OLLAMA_NUM_PARALLEL says")
+        warnings.append(tell("ollama.one_slot", arch=arch))
         n_ctx, slots = (n_ctx // slots if n_ctx else n_ctx), 1
     if n_ctx is not None:
         return slots, n_ctx, warnings
     each = _default_context(version, memory_gib)
     if each is None:
         each = facts["context_by_memory_gib"][0][1]
-        warnings.append("Ollama chooses the context by the GPU memory: this is the largest choice; OLLAMA_CONTEXT_LENGTH sets it")
+        warnings.append(tell("ollama.context"))
     each = min(each, model.max_context or each)
     return slots, each * slots, warnings
 

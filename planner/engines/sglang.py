@@ -22,6 +22,7 @@ from planner.engines.versions import newer_than_known, rules_at, table
 from planner.hardware import Gpu
 from planner.layers import Cross
 from planner.model import Model
+from planner.texts import tell
 from planner.units import ceil_div, round_up
 
 name = NAME
@@ -151,7 +152,7 @@ def cache_bytes(
     if draft and held:
         part = CachePart("draft", ceil_div(rows, share), None, None, None, None, draft, draft)
         held[fullest[-1]] = replace(held[fullest[-1]], parts=(*held[fullest[-1]].parts, part))
-        warnings.append(f"layer {fullest[-1]} carries the draft model's rows, {draft:,} bytes")
+        warnings.append(tell("sglang.draft", layer=fullest[-1], bytes=draft))
     rule = f"as SGLang stores them: {setup.kv_dtype}, pages of {setup.page_size}, {_ranks(setup)}"
     return CacheBytes(tuple(held), tokens, requests, encoder_tokens, tuple(warnings), rule)
 

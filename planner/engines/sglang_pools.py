@@ -11,6 +11,7 @@ from planner.engines.sglang_budget import asked_running, graph_defaults, max_run
 from planner.engines.sglang_cells import NAME, Setup, costs, resolve
 from planner.engines.versions import newer_than_known
 from planner.errors import EngineRefusal, InputError
+from planner.texts import tell
 from planner.units import ceil_div, round_up
 
 
@@ -321,13 +322,13 @@ def _warnings(setup: Setup, tokens: Tokens, context: int, fits: bool) -> tuple[s
     settings = setup.settings
     found = [newer_than_known(NAME, settings.version)]
     if not tokens.total:
-        found.append("nothing is left for the pools: SGLang does not start; raise mem_fraction_static or use more ranks")
+        found.append(tell("sglang.nothing_left"))
     elif not fits:
-        found.append(f"a request of {context:,} tokens does not fit: SGLang starts and refuses requests of this length")
+        found.append(tell("sglang.too_long", context=context))
     if settings.page_size is not None and settings.page_size != setup.page_size:
-        found.append(f"page_size {settings.page_size} is replaced by {setup.page_size}, which the attention backend needs")
+        found.append(tell("sglang.page_size", asked=settings.page_size, used=setup.page_size))
     if settings.max_total_tokens is not None and settings.max_total_tokens > tokens.total > 0:
-        found.append(f"max_total_tokens {settings.max_total_tokens:,} is more than the budget gives; {tokens.total:,} are used")
+        found.append(tell("sglang.total", asked=settings.max_total_tokens, used=tokens.total))
     if setup.kv_dtype == "fp8_e4m3" and setup.gpu is not None and 0 < generation(setup.gpu) < 89:
-        found.append(f"{setup.gpu.name} has no fp8 arithmetic; several attention backends refuse an fp8_e4m3 cache there")
+        found.append(tell("sglang.fp8", gpu=setup.gpu.name))
     return tuple(text for text in found if text)

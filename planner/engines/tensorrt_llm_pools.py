@@ -18,6 +18,7 @@ from planner.errors import EngineRefusal, InputError
 from planner.hardware import Gpu
 from planner.layers import Cross, Full, IndexKeys, Latent, Layer, State
 from planner.model import Model
+from planner.texts import tell
 from planner.units import ceil_div, round_up
 
 if TYPE_CHECKING:
@@ -342,18 +343,18 @@ def _groups(setup: Setup, pools: tuple[WindowPool, ...]) -> tuple[PoolGroup, ...
 
 def cross_too_short(written: int, held: int) -> str:
     """The warning for an encoder that writes more positions than the PyTorch backend's cross pool holds (issue 19514)."""
-    return f"the encoder writes {written:,} positions, and the cross pool holds {held:,}: set max_input_len to {written}"
+    return tell("trt.cross", written=written, held=held)
 
 
 def _warnings(setup: Setup, context: int, tokens: int, fits: bool, slots: int) -> tuple[str, ...]:
     settings = setup.settings
     found = [newer_than_known(NAME, settings.version)]
     if slots and settings.max_batch_size is None:
-        found.append(f"states are kept for max_batch_size = {slots:,} requests; set it to what is served")
+        found.append(tell("trt.states", slots=slots))
     if not fits and tokens:
-        found.append(f"max_seq_len {context:,} exceeds the {tokens:,} tokens of the pool; it is cut down to them")
+        found.append(tell("trt.cut", context=context, tokens=tokens))
     elif not fits:
-        found.append("not one block fits: the server does not start")
+        found.append(tell("trt.no_block"))
     if settings.sink_token_length:
-        found.append(f"the sink takes {round_up(settings.sink_token_length, setup.block_size):,} tokens, whole blocks")
+        found.append(tell("trt.sink", tokens=round_up(settings.sink_token_length, setup.block_size)))
     return tuple(text for text in found if text)

@@ -23,6 +23,7 @@ from planner.errors import EngineRefusal
 from planner.hardware import Gpu
 from planner.layers import Cross, Full, Latent, Layer
 from planner.model import Model
+from planner.texts import tell
 from planner.units import ceil_div
 
 name = "tgi"
@@ -146,7 +147,7 @@ def cache_bytes(
     rows = requests * _request_blocks(setup, tokens) * setup.block_size
     warnings = [text for text in (newer_than_known(name, setup.settings.version),) if text]
     if encoder_tokens and any(isinstance(cache, Cross) for layer in model.layers for cache in layer.caches):
-        warnings.append("image positions are kept as hidden states outside the pool, and are not counted here")
+        warnings.append(tell("tgi.images"))
     rule = f"as TGI stores them ({CONFIDENCE}): blocks of {setup.block_size} tokens, one of {setup.settings.num_shard} shards"
     layers = tuple(layer_bytes(cost, rows, 0, requests) for cost in setup.costs)
     return CacheBytes(layers, tokens, requests, encoder_tokens, tuple(warnings), rule)
@@ -183,9 +184,9 @@ def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, 
     fits = bool(context and usable >= need)
     found = [newer_than_known(name, setup.settings.version)]
     if not blocks:
-        found.append("not one block fits: TGI does not start; use more shards or a smaller prefill budget")
+        found.append(tell("tgi.no_block"))
     elif not fits:
-        found.append(f"a request of {context:,} tokens needs {need:,} blocks, and {usable:,} are there: it is never admitted")
+        found.append(tell("tgi.never", context=context, needed=need, usable=usable))
     return Pool(
         fits=fits, num_blocks=blocks, bytes_per_block=size, tokens=blocks * setup.block_size,
         max_concurrency=usable / need if need else 0.0, max_model_len=context, blocks_per_request=need,

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from planner.errors import InputError, shown
+from planner.texts import tell
 
 _STAGES = {"dev": -4, "a": -3, "b": -2, "rc": -1, "post": 1}
 
@@ -56,4 +57,4 @@ def newer_than_known(engine: str, version: str) -> str | None:
     last = str(table(engine)["read_up_to"])
     if version_key(version) <= version_key(last):
         return None
-    return f"{engine} {version} is newer than {last}, the last release whose rules are known; those are applied"
+    return tell("newer", engine=engine, version=version, last=last)

@@ -20,6 +20,7 @@ from planner.engines.vllm_tables import table, unread
 from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
 from planner.model import Model
+from planner.texts import tell
 
 __all__ = ["VERSIONS", "Settings", "SpeculativeConfig", "cache_bytes", "kv_budget_bytes", "launch_command", "name", "pool"]
 
@@ -49,7 +50,7 @@ def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, 
     if not capacity.groups:
         return Pool(
             fits=True, num_blocks=1, bytes_per_block=0, tokens=0, max_concurrency=0.0, max_model_len=setup.max_model_len,
-            warnings=("This model keeps no KV cache in vLLM.",),
+            warnings=(tell("vllm.no_cache"),),
         )  # fmt: skip
     profiled = capacity.num_blocks(budget)
     blocks = settings.num_gpu_blocks_override or profiled
@@ -164,37 +165,24 @@ def _details(setup: Setup) -> dict[str, object]:
 
 
 def _warnings(setup: Setup, profiled: int, blocks: int, length: int) -> tuple[str, ...]:
-    found = []
-    facts, settings = setup.facts, setup.settings
+    found = list[str]()
+    facts, settings, gpu = setup.facts, setup.settings, setup.platform.gpu.name
     if facts.has_state and setup.max_num_seqs > blocks:
-        found.append(
-            f"vLLM will not start: max_num_seqs {setup.max_num_seqs:,} is above the {blocks:,} blocks of a model with recurrent"
-            f" states; set max_num_seqs to at most {blocks:,}"
-        )
+        found.append(tell("vllm.seats", seats=setup.max_num_seqs, blocks=blocks))
     if length > facts.native_length:
-        found.append(
-            f"vLLM will not start: max_model_len {length:,} is above the model's own {facts.native_length:,}; lower it, or set"
-            " VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
-        )
+        found.append(tell("vllm.too_long", length=length, limit=facts.native_length))
     if settings.num_gpu_blocks_override and settings.num_gpu_blocks_override > profiled:
-        found.append(
-            f"num_gpu_blocks_override {settings.num_gpu_blocks_override:,} is more than the {profiled:,} blocks that memory has"
-        )
+        found.append(tell("vllm.override", asked=settings.num_gpu_blocks_override, blocks=profiled))
     if facts.model.model_type not in table("models")["held"]:
-        found.append(
-            f"{facts.model.model_type} models follow vLLM's general rules here; their layout was not compared with vLLM's own"
-        )
+        found.append(tell("vllm.general", model=facts.model.model_type))
     needed = facts.traits.get("kernels_from", 0)
     if setup.platform.capability < needed:
-        found.append(f"vLLM plans this cache on {setup.platform.gpu.name}, but its kernels need compute capability {needed / 10}")
+        found.append(tell("vllm.kernels", gpu=gpu, needed=needed / 10))
     note = unread(settings.version)
     if note:
         found.append(note)
     if not setup.platform.held:
-        found.append(
-            f"The attention backend on {setup.platform.gpu.name} is taken from vLLM's rules for {setup.platform.rows}; block"
-            " sizes there have not been held to a run"
-        )
+        found.append(tell("vllm.backend", gpu=gpu, rows=setup.platform.rows))
     return tuple(found)
 
 

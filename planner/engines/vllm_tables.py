@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from planner.errors import InputError, shown
+from planner.texts import tell
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -94,14 +95,12 @@ def unread(version: str) -> str | None:
     before, after = [v for v in read if v <= key], [v for v in read if v >= key]
     if not after:
         newest = _dotted(read[-1])
-        return f"vLLM {version} is newer than {newest}, the last version that the planner knows; its rules are used"
+        return tell("newer", engine="vLLM", version=version, last=newest)
     if not before or rules_of(_dotted(before[-1])) is rules_of(_dotted(after[0])):
         return None
     last, first = _dotted(before[-1]), _dotted(after[0])
-    return (
-        f"vLLM's rules changed between {last} and {first} ({rules_of(first).facts}); {version} lies between, and is taken to"
-        f" follow the rules since {rules_of(version).since}"
-    )
+    facts, since = rules_of(first).facts, rules_of(version).since
+    return tell("vllm.between", last=last, first=first, facts=facts, version=version, since=since)
 
 
 def _dotted(key: tuple[int, ...]) -> str:
