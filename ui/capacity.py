@@ -69,12 +69,12 @@ def show(plan: Plan, asked: Asked) -> None:
     with messages.guarded():
         capacity_parts.verdict(plan, asked)
     with messages.guarded():
-        capacity_parts.tiles(plan)
+        capacity_parts.tiles(plan, asked)
     with messages.guarded():
         capacity_parts.notes(plan)
         capacity_images.say(asked.seen)
     with messages.guarded():
-        capacity_parts.memory(plan)
+        capacity_parts.memory(plan, asked)
     with messages.guarded():
         capacity_tiers.show(plan)
     apart, advice = st.container(), st.container()
@@ -83,7 +83,7 @@ def show(plan: Plan, asked: Asked) -> None:
     engines = st.container()
     grid, over_time = st.container(), st.container()
     with messages.guarded():
-        capacity_time.show(plan, asked.price)
+        capacity_time.show(plan, asked)
     others = st.container()
     with messages.guarded():
         capacity_command.show(plan, asked)
