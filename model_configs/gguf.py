@@ -19,7 +19,9 @@ from model_configs.gguf_words import ARCHITECTURE, GgufWords, family_of
 from planner.errors import BadContent, ConfigError, InputError, PlannerError, shown
 from planner.model import Model, Source
 
-__all__ = ["ARCHITECTURE", "describe_metadata", "is_metadata", "read_gguf", "read_gguf_bytes", "read_gguf_from_hub", "split_reference"]
+__all__ = [
+    "ARCHITECTURE", "describe_metadata", "is_metadata", "read_gguf", "read_gguf_bytes", "read_gguf_from_hub", "split_reference",
+]  # fmt: skip
 
 #: The view of the draft (MTP) context, which only files with draft layers have.
 DRAFT_VIEW = "llama.cpp mtp"

@@ -14,7 +14,10 @@ from planner.workload_lengths import Lengths
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of work. prompt, output: tokens at p50, p95 and the longest; tokens: the 95th percentiles together; requests: at once."""
+    """One kind of work. prompt, output: tokens at p50, p95 and the longest, max; tokens: both 95th percentiles together.
+
+    requests: held at once.
+    """
 
     name: str
     prompt: dict[str, int]

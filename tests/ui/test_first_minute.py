@@ -37,7 +37,7 @@ def test_three_inputs_on_the_first_page_give_a_verdict(open_page: OpenPage) -> N
     assert faults(page) == []
     assert "**Fits.**" in texts(page)
     page.number_input(key="requests").set_value(100_000).run()
-    assert "**Does not fit on one GPU.**" in texts(page)
+    assert "**Does not fit on one GPU:**" in texts(page)
 
 
 def test_three_inputs_on_the_capacity_page_give_the_engines_verdict(open_capacity: OpenPage) -> None:
