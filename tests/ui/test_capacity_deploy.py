@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import json
 import re
@@ -18,13 +17,13 @@ from planner.capacity import plan
 from planner.errors import InputError
 from planner.units import GIB
 from planner.workload import Workload
-from ui import capacity_engines, inputs
-from ui.capacity_engines import Line
+from ui import inputs
 from ui.i18n import texts as catalogue
 from ui.model_input import from_catalogue
 
 from .conftest import OpenPage
 from .reading import DEEPSEEK, GEMMA, LLAMA, WHISPER, data, printed, verdict
+from .test_capacity_engines import engines, table
 from .test_languages import CHINESE, HAN, opened
 from .test_plan_page import faults, texts
 
@@ -57,11 +56,6 @@ def agrees(page: AppTest) -> dict[str, Any]:
     found = data(line)
     assert bar(page) == {term["name"]: term["bytes"] for term in found["terms"][1:] if term["bytes"] > 0}
     return found
-
-
-def table(page: AppTest, column: str) -> list[dict[str, str]]:
-    """The rows of the table that has this column."""
-    return next(one.value.to_dict("records") for one in page.table if column in one.value.columns)
 
 
 def metric(page: AppTest, label: str) -> str:
@@ -210,7 +204,7 @@ def asked_shell(line: str) -> tuple[str, dict[str, Any]]:
         {"server": "tensorrt-llm", "load": 200, "tensorrt-llm.tokens_per_block": 64},
         {"gpus": 4, "vllm.tensor_parallel_size": 2, "prefill_tp": 1, "vllm.kv_cache_dtype": "fp8", "vllm.block_size": 32},
         {"model": DEEPSEEK, "node": "8xh200", "transfer": "50GB", "vllm.max_model_len": 16384},
-        {"gpus": 4, "vllm.pipeline_parallel_size": 2, "loras": 2},
+        {"gpus": 4, "vllm.pipeline_parallel_size": 2, "loras": 2, "lora_modules": "q_proj,o_proj"},
         {"vary": "log-normal", "prompt": 800, "prompt_p95": 4000, "output": 300, "output_p95": 900, "gpus": 2},
     ],
     ids=["two and four", "sglang", "tensorrt-llm", "ranks", "machine", "stages", "varying"],
@@ -334,68 +328,3 @@ def test_each_language_has_all_of_it(code: str) -> None:
         assert spoken[key] in headers
     assert any(HAN.search(column) for one in app.table for column in one.value.columns)
     assert spoken["capacity.engines.yours"].format(engine="vLLM") in engines(app)
-
-
-# Every engine
-
-
-def engines(page: AppTest) -> dict[str, dict[int, int]]:
-    """By engine the most requests at each length, as the picture was sent to the browser."""
-    specs = [json.loads(chart.proto.spec) for chart in page.get("plotly_chart")]
-    found = next(spec for spec in specs if any(trace.get("name") == "transformers" for trace in spec["data"]))
-    named = [trace for trace in found["data"] if trace.get("name")]
-    assert len({trace["line"]["dash"] for trace in named}) == len({trace["marker"]["symbol"] for trace in named}) == len(named)
-    return {trace["name"]: dict(zip(trace["x"], trace["y"], strict=True)) for trace in named}
-
-
-#: What each engine calls the longest request.
-LENGTHS = {"vLLM": "max_model_len", "SGLang": "context_length", "TensorRT-LLM": "max_seq_len", "TGI": "max_total_tokens"}
-
-
-def test_every_engine_has_its_own_line(open_capacity: OpenPage) -> None:
-    found = engines(open_capacity(prompt=8_000))
-    assert set(found) == {"transformers", "vLLM (yours)", "SGLang", "TensorRT-LLM", "TGI", "llama.cpp"}
-    model = from_catalogue(LLAMA)
-    for label, word in LENGTHS.items():
-        line = next(points for name, points in found.items() if name.startswith(label))
-        for length in (1_024, 9_024, 131_072):
-            own = plan(model, label.lower(), {word: length}, "h100-sxm", 1, Workload(requests=1), advice=False)
-            assert line[length] == own.max_requests, (label, length)
-
-
-def test_the_others_store_and_split_as_the_persons_engine_does(open_capacity: OpenPage) -> None:
-    found = engines(open_capacity(gpus=4, **{"vllm.kv_cache_dtype": "fp8", "vllm.tensor_parallel_size": 2}))
-    settings = {"kv_cache_dtype": "fp8_e4m3", "tensor_parallel_size": 2, "context_length": 8_192}
-    own = plan(from_catalogue(LLAMA), "sglang", settings, "h100-sxm", 4, Workload(requests=1), advice=False)
-    assert own.replicas == 2
-    assert found["SGLang"][8_192] == own.max_requests
-
-
-def test_what_refuses_is_named_with_its_reason(open_capacity: OpenPage) -> None:
-    page = open_capacity(model=WHISPER, server="sglang", prompt=4, output=300, load=4)
-    assert set(engines(page)) == {"transformers", "vLLM"}
-    assert len(faults(page)) == 1  # the person's own engine refuses, and still the others are drawn
-    assert re.search(r"\*\*llama.cpp\*\* refuses: [Ll]lama.cpp has no architecture", texts(page).replace("\\", ""))
-    rows = table(page, "vLLM")
-    assert {row["Tokens of each request"] for row in rows} >= {"**304**", "448"}
-
-
-def test_a_dtype_that_an_engine_lacks_is_said(open_capacity: OpenPage) -> None:
-    page = open_capacity(**{"vllm.kv_cache_dtype": "fp8"})
-    assert catalogue()["engines.no_dtype"].rstrip(".") in texts(page).replace("\\", "")
-    assert "llama.cpp" not in engines(page)
-
-
-def test_many_gpus_are_worked_out_on_request(open_capacity: OpenPage) -> None:
-    link = {"model": "Qwen/Qwen2.5-7B", "node": "H100 80GB SXM5", "gpus": 72, "vllm.tensor_parallel_size": 4}
-    page = open_capacity(**link)
-    assert not [chart for chart in page.get("plotly_chart") if "transformers" in chart.proto.spec]
-    assert "transformers" in engines(open_capacity(**link, per_engine="true"))
-
-
-def test_the_table_has_every_figure_and_reason() -> None:
-    lines = [Line("vllm", ((1_024, 8), (2_048, None))), Line("tgi", refusal="It keeps a state, and TGI does not")]
-    rows = list(csv.reader(io.StringIO(capacity_engines.as_csv(lines))))
-    assert rows[1:] == [
-        ["vLLM", "1024", "8", ""], ["vLLM", "2048", "", ""], ["TGI", "", "", "It keeps a state, and TGI does not"],
-    ]  # fmt: skip
