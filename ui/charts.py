@@ -34,18 +34,58 @@ ALIKE = {"draft": "shared", "padding": "none"}
 _GREY = "#8C8C8C"
 #: The width of a layer's cell; given, because Plotly would take it from the distance of the cells of one kind.
 _CELL = 0.86
-_MARGIN = {"l": 8, "r": 8, "t": 36, "b": 8}
-#: Above the figure, in the room that the margin leaves; a click must not hide what the page talks about.
-_LEGEND = {
+MARGIN = {"l": 8, "r": 8, "t": 36, "b": 8}
+#: The same with room for the last tick of an axis and for a legend of two lines.
+WIDE_MARGIN = {"l": 8, "r": 24, "t": 48, "b": 8}
+#: Above the figure, in the room that the margin leaves; a click must not hide what the page talks about. In a font that the
+#: saved picture has too, because it is as wide as its words are on the page, and a file has no web fonts.
+LEGEND = {
     "orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top", "traceorder": "normal", "itemclick": False,
-    "itemdoubleclick": False,
+    "itemdoubleclick": False, "font": {"family": "Arial, sans-serif"},
 }  # fmt: skip
+#: Height above legend and figure in which the button that saves the picture stands, because on a phone it always shows.
+_BUTTON = 26
+#: What a picture is saved as. SVG is drawn again sharply at any size, PNG goes into any document.
+FORMATS = ("png", "svg")
+_FORMAT = "picture_format"
 
 
 def show(figure: Figure, key: str, alt: str) -> None:
-    """Draw a figure the way all of them are drawn: the page's theme, no logo, no tool bar, a text for those who cannot see it."""
-    config = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
-    st.plotly_chart(figure, theme="streamlit", key=key, alt=alt, config=config)
+    """Draw a figure the way all of them are drawn: in the page's theme, with a button that saves it and a text in its place."""
+    st.session_state.pictures_drawn = True
+    st.plotly_chart(with_button(figure), theme="streamlit", key=key, alt=alt, config=config(key))
+
+
+def config(key: str) -> dict[str, Any]:
+    """Plotly's settings of a figure: no logo, and a bar with nothing but the button that saves the picture under this name."""
+    form = st.session_state.get(_FORMAT) or FORMATS[0]
+    saved = {"format": form, "filename": key, "scale": 2 if form == "png" else 1}
+    return {
+        "displaylogo": False, "scrollZoom": False, "modeBarButtons": [["toImage"]], "toImageButtonOptions": saved,
+    }  # fmt: skip
+
+
+def with_button(figure: Figure) -> Figure:
+    """The figure, higher by the room for the button, which stands above its legend and hides nothing."""
+    layout = figure["layout"]
+    legend, margin = layout.get("legend"), layout["margin"]
+    room = _BUTTON if legend else max(0, _BUTTON - margin["t"])
+    height = layout["height"] + room
+    raised = {**layout, "height": height, "margin": {**margin, "t": margin["t"] + room}}
+    if legend:
+        raised["legend"] = {**legend, "y": 1 - room / height}
+    return {**figure, "layout": raised}
+
+
+def choose_format() -> None:
+    """What pictures are saved as, below a page that has some."""
+    if st.session_state.pop("pictures_drawn", False):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(t("pictures.saved_as"), width="content")
+            st.segmented_control(
+                t("pictures.saved_as"), FORMATS, default=FORMATS[0], key=_FORMAT, format_func=str.upper, required=True,
+                label_visibility="collapsed", persist_state="session",
+            )  # fmt: skip
 
 
 def _marker(kind: str) -> dict[str, Any]:
@@ -91,9 +131,9 @@ def layers(cache: CacheBytes) -> Figure:
     layout: Figure = {
         "height": 300 if different else 140,
         "barmode": "overlay",
-        "margin": _MARGIN,
+        "margin": MARGIN,
         "showlegend": True,
-        "legend": _LEGEND,
+        "legend": LEGEND,
         "xaxis": {
             "title": {"text": t("layers.axis")}, "range": [first - 0.6, last + 0.6], "showgrid": False, "zeroline": False,
             "fixedrange": True, "anchor": "y", "tickmode": "array", "tickvals": _ticks(first, last), "ticks": "",
@@ -168,8 +208,8 @@ def curve(
     return {
         "data": data,
         "layout": {
-            "height": 380, "margin": {**_MARGIN, "t": 64}, "shapes": shapes, "annotations": notes, "hovermode": "closest",
-            "legend": _LEGEND,
+            "height": 380, "margin": {**MARGIN, "t": 64}, "shapes": shapes, "annotations": notes, "hovermode": "closest",
+            "legend": LEGEND,
             "xaxis": {
                 "title": {"text": t("curve.axis")}, "range": [0, end * 1.02], "tickmode": "array", "tickvals": ticks,
                 "ticktext": [fmt.tokens(v) for v in ticks], "fixedrange": True,
@@ -212,8 +252,8 @@ def gpu(weights: int | None, kv: int, usable: int, gpu_name: str) -> Figure:
     return {
         "data": data,
         "layout": {
-            "height": 170, "barmode": "stack", "margin": {**_MARGIN, "t": 64}, "bargap": 0.1,
-            "legend": _LEGEND,
+            "height": 170, "barmode": "stack", "margin": {**MARGIN, "t": 64}, "bargap": 0.1,
+            "legend": LEGEND,
             "annotations": [{**label, **side, "y": 1, "yref": "paper", "yanchor": "bottom"}],
             "shapes": [{"type": "line", "x0": usable / GIB, "x1": usable / GIB, "y0": 0, "y1": 1.2, "yref": "paper",
                         "line": {"color": COLOURS["chunked"], "width": 2}}],

@@ -20,7 +20,7 @@ _FLAGS = {"tensor_parallel_size": "-tp", "pipeline_parallel_size": "-pp"}
 def show(model: Model, argument: str, workload: Workload, encoder_tokens: int, choice: Choice) -> None:
     """The command, with what else has to be done for it."""
     st.header(t("command.title"), anchor=False)
-    st.code(line(model, argument, workload, encoder_tokens, choice), language="bash", wrap_lines=True)
+    st.code(line(model, argument, workload, encoder_tokens, choice), language=None, wrap_lines=True)
     if argument == "config.json":
         st.caption(t("command.note"))
 

@@ -6,24 +6,36 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import streamlit as st
 
-from model_configs import read
 from planner.capacity import plan
 from planner.capacity_demand import CONTEXT_WORDS
-from planner.errors import PlannerError
+from planner.errors import EngineRefusal, PlannerError
+from planner.model import Model
 from planner.workload import Workload
 from ui import messages
-from ui.capacity_inputs import named
+from ui.capacity_inputs import Asked, named
 from ui.engine_dtypes import settings_for
 from ui.engine_fields import LABELS, engine_of
 from ui.i18n import language, t
+from ui.model_by_name import model_of
+from ui.side_by_side import identity
 
 #: Combinations that are planned at most; each takes a tenth of a second or so when it is asked for first.
 MOST = 60
+
+
+@dataclass(frozen=True)
+class Combination:
+    """What a row is asked: a model by its catalogue or Hub id, an engine of the page, a GPU and a KV dtype by their words."""
+
+    model: str
+    option: str
+    gpu: str
+    word: str
 
 
 @dataclass(frozen=True)
@@ -48,61 +60,86 @@ class Row:
 
 def combinations(
     models: Sequence[str], engines: Sequence[str], gpus: Sequence[str], dtypes: Sequence[str]
-) -> Iterator[tuple[str, str, str, str]]:
-    """(model, engine, GPU, dtype), the first named changing slowest."""
-    return itertools.product(models, engines, gpus, dtypes)
+) -> list[Combination]:
+    """All of them, the first named changing slowest."""
+    return [Combination(*one) for one in itertools.product(models, engines, gpus, dtypes)]
 
 
-def row(model: str, option: str, gpu: str, word: str, count: int, tokens: int, requests: int) -> Row:
+def question(one: Combination, count: int, tokens: int, requests: int) -> Asked:
+    """The question as the Capacity page puts it. Errors: PlannerError."""
+    model, argument = model_of(one.model)
+    return _question(model, argument, one, count, tokens, requests)
+
+
+def _question(model: Model, argument: str, one: Combination, count: int, tokens: int, requests: int) -> Asked:
+    node, node_argument = named(one.gpu)
+    engine, values = engine_of(one.option), settings_for(one.option, one.word)
+    if values is None:
+        raise EngineRefusal(t("compare.no_dtype", engine=LABELS[one.option], dtype=one.word))
+    settings = dict(values)
+    if engine.name == "llama.cpp":
+        settings["front_end"] = "ollama" if one.option == "ollama" else "server"
+    elif engine.name in CONTEXT_WORDS:
+        settings[CONTEXT_WORDS[engine.name]] = tokens
+    gpus = 1 if len(node.gpus) > 1 else count
+    work = Workload(prompt_tokens=tokens, requests=requests)
+    return Asked(model, argument, one.option, engine.Settings(**settings), node, node_argument, gpus, work, f"--prompt {tokens}")
+
+
+def row(one: Combination, count: int, tokens: int, requests: int) -> Row:
     """One combination, planned for `requests` requests of `tokens` positions."""
-    return _row(model, option, gpu, word, count, tokens, requests, language())
+    try:
+        model, argument = model_of(one.model)
+    except PlannerError as problem:
+        return Row(one.model, LABELS[one.option], one.gpu, count, one.word, "refused", messages.sentence(problem.message))
+    return _row(identity(model), model, argument, one, count, tokens, requests, language())
 
 
 @st.cache_data(max_entries=2048, show_spinner=False)
-def _row(model: str, option: str, gpu: str, word: str, count: int, tokens: int, requests: int, spoken: str) -> Row:
+def _row(
+    same: str, _model: Model, argument: str, one: Combination, count: int, tokens: int, requests: int, spoken: str
+) -> Row:
     """Kept for all visitors who speak `spoken`, which a reason is said in."""
-    name, label = gpu, LABELS[option]
+    label, name = LABELS[one.option], one.gpu
     try:
-        node, _ = named(gpu)
-        several = len(node.gpus) > 1
-        name, count = node.name, len(node.gpus) if several else count
-        engine, values = engine_of(option).name, settings_for(option, word)
-        if values is None:
-            return Row(model, label, name, count, word, "refused", t("engines.no_dtype"))
-        settings = dict(values)
-        if engine == "llama.cpp":
-            settings["front_end"] = "ollama" if option == "ollama" else "server"
-        elif engine in CONTEXT_WORDS:
-            settings[CONTEXT_WORDS[engine]] = tokens
-        work = Workload(prompt_tokens=tokens, requests=requests)
-        found = plan(read(f"catalogue:{model}"), engine, settings, node, 1 if several else count, work, advice=False)
+        node, _ = named(one.gpu)
+        name, count = node.name, len(node.gpus) if len(node.gpus) > 1 else count
+        asked = _question(_model, argument, one, count, tokens, requests)
+        found = plan(asked.model, asked.engine, asked.settings, asked.node, asked.gpus, asked.workload, advice=False)
     except PlannerError as problem:
-        return Row(model, label, name, count, word, "refused", messages.sentence(problem.message))
+        return Row(one.model, label, name, count, one.word, "refused", messages.sentence(problem.message))
     fullest = min(found.per_gpu, key=lambda share: share.free_bytes)
     return Row(
-        model, label, name, count, word, found.verdict, "; ".join(found.warnings), fullest.memory_bytes, fullest.weight_bytes,
-        fullest.other_bytes, fullest.cache_bytes, found.headroom_bytes, found.max_requests, found.max_context,
+        one.model, label, name, count, one.word, found.verdict, "; ".join(found.warnings), fullest.memory_bytes,
+        fullest.weight_bytes, fullest.other_bytes, fullest.cache_bytes, found.headroom_bytes, found.max_requests,
+        found.max_context,
     )  # fmt: skip
 
 
-def ordered(rows: Sequence[Row], by: str) -> list[Row]:
-    """The rows by what the person asked for; what is refused comes last, and equal ones stay as picked."""
+def ordered(rows: Sequence[Row], by: str, arranged: Sequence[int]) -> list[int]:
+    """Places of the rows in the order that is asked for; what is refused comes last, and equal ones stay as arranged.
+
+    by: requests, cache, free, or any other word for the person's own order, which `arranged` has.
+    """
     keys = {
         "requests": lambda r: -(float("inf") if r.max_requests is None else r.max_requests),
         "cache": lambda r: r.cache_bytes,
         "free": lambda r: -r.free_bytes,
     }
     if by not in keys:
-        return list(rows)
-    return sorted(rows, key=lambda r: (r.verdict == "refused", keys[by](r)))
+        return list(arranged)
+    return sorted(arranged, key=lambda place: (rows[place].verdict == "refused", keys[by](rows[place])))
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """The rows with every figure in bytes, under the names of `Row`."""
+    """The rows with every figure in bytes, under the names of `Row`. A typed name that a spreadsheet would run is quoted."""
+    def cell(value: object) -> object:
+        return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
+
     text = io.StringIO()
     writer = csv.DictWriter(text, [*asdict(rows[0])], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(one) for one in rows)
+    writer.writerows({name: cell(value) for name, value in asdict(one).items()} for one in rows)
     return text.getvalue()
 
 

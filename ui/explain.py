@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
+import shlex
 from importlib import resources
 
 import streamlit as st
 
-import model_configs
 from model_configs import catalogue
 from planner import hardware
 from planner.errors import PlannerError
 from planner.model import Model
 from ui import format as fmt
-from ui import inputs, messages
+from ui import inputs, link, messages, model_by_name
 from ui.engine_fields import LABELS
 from ui.i18n import t
 from validation import logs
 from validation.logs import Check, CheckLine, Log
 
 MAX_UPLOAD_MB = 4
+#: Keys of the inputs that a link has, model and GPU; the log itself is no part of it.
+IN_LINK = ("explain_model", "explain_gpu")
 #: A start as vLLM 0.19.0 prints it, with the figures of a run on an H100 that llm-d published.
 _EXAMPLE = "example_log.txt"
 
@@ -31,20 +33,24 @@ def ask() -> tuple[str, str | None, str | None]:
     text = st.text_area(
         t("explain.log"), key="explain_log", height=220, placeholder=t("explain.log.placeholder"), help=t("explain.log.help")
     )
-    grid = st.grid(3, min_column_width=240)
+    grid = st.grid(2, min_column_width=240)
     model = grid.selectbox(
         t("explain.model"), [entry.id for entry in catalogue.entries()], index=None, key="explain_model", accept_new_options=True,
-        placeholder=t("explain.model.from_log"), help=t("explain.model.help"),
+        bind="query-params", placeholder=t("explain.model.from_log"), help=t("explain.model.help"),
     )  # fmt: skip
     gpu = grid.selectbox(
         t("explain.gpu"), [card.name for card in hardware.gpus()], index=None, key="explain_gpu", accept_new_options=True,
-        placeholder=t("explain.gpu.from_log"), help=t("explain.gpu.help"),
+        bind="query-params", placeholder=t("explain.gpu.from_log"), help=t("explain.gpu.help"),
     )  # fmt: skip
-    upload = grid.file_uploader(
-        t("explain.upload"), type=["log", "txt", "json"], max_upload_size=MAX_UPLOAD_MB, key="explain_upload",
-        help=t("explain.upload.help"),
-    )  # fmt: skip
-    st.button(t("explain.example"), icon=":material/experiment:", on_click=_example)
+    with st.container(horizontal=True):
+        st.button(t("explain.example"), icon=":material/experiment:", on_click=_example, key="explain_example")
+        with st.popover(t("explain.upload"), icon=":material/upload_file:", key="explain_upload_more"):
+            upload = st.file_uploader(
+                t("explain.upload"), type=["log", "txt", "json"], max_upload_size=MAX_UPLOAD_MB, key="explain_upload",
+                help=t("explain.upload.help"),
+            )  # fmt: skip
+    if upload is not None:
+        st.caption(messages.plain(t("explain.uploaded", name=upload.name)))
     if upload is not None:
         text = upload.getvalue().decode("utf-8", errors="replace")
     return text or "", model, gpu
@@ -62,7 +68,7 @@ def _read(text: str) -> Log:
 def answered(text: str, model: str | None, gpu: str | None) -> tuple[Log, Check]:
     """The log, and what comes of it. Errors: PlannerError."""
     found = _read(text)
-    served: Model | None = model_configs.read(model) if model else None
+    served: Model | None = model_by_name.model_of(model)[0] if model else None
     return found, logs.explain(found, served, inputs.find_gpu(gpu) if gpu else None)
 
 
@@ -143,10 +149,14 @@ def details(log: Log) -> None:
             st.code("\n".join(f"{name}: {value}" for name, value in log.settings.items()), language=None, wrap_lines=True)
 
 
+link.remember(IN_LINK)
 st.title(t("explain.title"), anchor=False)
 st.markdown(t("explain.lead"))
 with st.container(border=True):
+    notices = st.container()
     text, model, gpu = ask()
+with notices:
+    messages.ignored(link.ignored())
 if not text.strip():
     st.caption(t("explain.waiting"))
     st.stop()
@@ -165,4 +175,5 @@ with messages.guarded():
     listed(t("explain.warnings.title"), log.warnings)
     details(log)
     st.header(t("explain.command"), anchor=False)
-    st.code("python -m planner log server.log" + (f" --model {model}" if model else ""), language="bash", wrap_lines=True)
+    words = f" --model {shlex.quote(model)}" if model else ""
+    st.code(f"python -m planner log server.log{words}", language=None, wrap_lines=True)

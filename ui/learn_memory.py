@@ -11,14 +11,15 @@ import streamlit as st
 from model_configs import read
 from planner import explain
 from planner.cache import architecture_bytes
-from planner.dtypes import FORMATS
 from planner.hardware import Gpu
 from planner.layers import Full, Layer
 from planner.model import Model
 from ui import charts
 from ui import format as fmt
 from ui.i18n import t
+from ui.learn_inputs import key, number
 
+IN_LINK = tuple(map(key, ("price.tokens", "price.requests", "heads.query", "heads.kv", "heads.dim")))
 _TOKENS = 32_768
 #: DeepSeek-V3's latent vector and rotated key. Source: its config.json, kv_lora_rank and qk_rope_head_dim.
 _LATENT = 512 + 64
@@ -29,8 +30,8 @@ _WINDOWED = "google/gemma-3-27b-it"
 @st.fragment
 def price(model: Model, gpu: Gpu) -> None:
     left, right = st.columns(2)
-    tokens = int(left.number_input(t("learn.price.tokens"), 1, 10_000_000, _TOKENS, step=1024, key="learn_price_tokens"))
-    requests = int(right.number_input(t("learn.price.requests"), 1, 100_000, 16, key="learn_price_requests"))
+    tokens = number(left, "price.tokens", 1, 10_000_000, _TOKENS, step=1024)
+    requests = number(right, "price.requests", 1, 100_000, 16)
     each = architecture_bytes(model, tokens).total_bytes
     common = explain.twins(model, tokens, 1, None, 0).common_formula_bytes
     values: dict[str, Any] = {
@@ -49,9 +50,12 @@ def price(model: Model, gpu: Gpu) -> None:
 @st.fragment
 def heads(model: Model, gpu: Gpu) -> None:
     place = st.columns(3)
-    query = int(place[0].number_input(t("learn.heads.query"), 1, 1024, 64, key="learn_heads_query"))
-    shared = int(place[1].number_input(t("learn.heads.kv"), 1, query, min(8, query), key="learn_heads_kv"))
-    dim = int(place[2].number_input(t("learn.heads.dim"), 1, 1024, 128, step=16, key="learn_heads_dim"))
+    query = number(place[0], "heads.query", 1, 1024, 64)
+    shared = number(place[1], "heads.kv", 1, 1024, 8)
+    dim = number(place[2], "heads.dim", 1, 1024, 128, step=16)
+    if shared > query:
+        st.caption(t("learn.heads.too_many", query=query))
+        shared = query
     counts = [("MHA", 2 * query * dim), ("GQA", 2 * shared * dim), ("MQA", 2 * dim), (t("learn.heads.mla"), _LATENT)]
     rows = [
         {
@@ -84,8 +88,7 @@ def window(model: Model, gpu: Gpu) -> None:
     figure = {
         "data": data,
         "layout": {
-            "height": 340, "margin": {"l": 8, "r": 24, "t": 48, "b": 8},
-            "legend": {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top"},
+            "height": 340, "margin": charts.WIDE_MARGIN, "legend": charts.LEGEND,
             "xaxis": {"title": {"text": t("learn.window.axis")}, "tickmode": "array", "tickvals": at[::8],
                       "ticktext": [fmt.tokens(tick) for tick in at[::8]], "fixedrange": True},
             "yaxis": {"title": {"text": t("learn.window.bytes", unit=unit)}, "fixedrange": True, "automargin": True},
@@ -103,18 +106,3 @@ def _unwindowed(model: Model) -> Model:
 
     layers = tuple(Layer(tuple(whole(cache) for cache in layer.caches), layer.shares) for layer in model.layers)
     return replace(model, layers=layers)
-
-
-def quantised(model: Model, gpu: Gpu) -> None:
-    whole = architecture_bytes(model, _TOKENS).total_bytes
-    rows = []
-    for name in ("bfloat16", "fp8", "int8", "int4"):
-        form = FORMATS[name]
-        size = architecture_bytes(model, _TOKENS, kv_cache_dtype=name).total_bytes
-        each = form.bits / 8 + (form.group_bytes / form.group if form.group else 0)
-        rows.append({
-            t("learn.quantised.format"): name, t("learn.quantised.bytes"): f"{each:.4g}",
-            t("learn.quantised.cache", model=model.name, tokens=_TOKENS): fmt.size(size),
-            t("learn.quantised.share"): f"{size / whole:.1%}" if whole else "",
-        })  # fmt: skip
-    st.table(rows, border="horizontal", hide_index=True, alt=t("learn.quantised.alt"))

@@ -12,6 +12,7 @@ from planner.units import ceil_div
 from ui import charts
 from ui.i18n import t
 
+IN_LINK = ("learn_block", "learn_paging_first", "learn_paging_second", "learn_paging_common")
 _MOST = 128
 _COLOURS = {"used": ("#0072B2", ""), "common": ("#009E73", "x"), "empty": ("#D9D9D9", ".")}
 
@@ -30,10 +31,11 @@ def blocks(lengths: tuple[int, int], common: int, block: int) -> list[tuple[str,
 def show(model: Model, gpu: Gpu) -> None:
     place = st.columns(4)
     block = int(place[0].segmented_control(
-        t("learn.paging.block"), (8, 16, 32), default=16, key="learn_block", required=True) or 16)  # fmt: skip
-    first = int(place[1].slider(t("learn.paging.first"), 1, _MOST, 75, key="learn_paging_first"))
-    second = int(place[2].slider(t("learn.paging.second"), 1, _MOST, 52, key="learn_paging_second"))
-    common = int(place[3].slider(t("learn.paging.shared"), 0, _MOST, 36, key="learn_paging_common"))
+        t("learn.paging.block"), (8, 16, 32), default=16, key="learn_block", required=True, bind="query-params"
+    ) or 16)  # fmt: skip
+    first = int(place[1].slider(t("learn.paging.first"), 1, _MOST, 75, key="learn_paging_first", bind="query-params"))
+    second = int(place[2].slider(t("learn.paging.second"), 1, _MOST, 52, key="learn_paging_second", bind="query-params"))
+    common = int(place[3].slider(t("learn.paging.shared"), 0, _MOST, 36, key="learn_paging_common", bind="query-params"))
     common = min(common, first, second)
     found = blocks((first, second), common, block)
     shared = sum(row[3] for row in found)
@@ -67,9 +69,7 @@ def figure(found: list[tuple[str, int, int, int]], block: int) -> dict[str, Any]
     return {
         "data": data,
         "layout": {
-            "height": 260, "barmode": "stack", "bargap": 0.12, "margin": {"l": 8, "r": 8, "t": 48, "b": 8},
-            "legend": {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top", "itemclick": False,
-                       "itemdoubleclick": False, "traceorder": "normal"},
+            "height": 260, "barmode": "stack", "bargap": 0.12, "margin": {**charts.MARGIN, "t": 48}, "legend": charts.LEGEND,
             "xaxis": {"tickmode": "array", "tickvals": list(range(len(found))), "fixedrange": True, "automargin": True,
                       "ticktext": [name.rpartition(" ")[0].split(":")[0] + name.rpartition(" ")[2] for name in names]},
             "yaxis": {"title": {"text": t("learn.paging.block")}, "fixedrange": True, "range": [0, block], "dtick": block // 4,

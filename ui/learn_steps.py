@@ -11,6 +11,7 @@ from planner.model import Model
 from ui import charts
 from ui.i18n import t
 
+IN_LINK = ("learn_step",)
 #: What a cell of the matrix is at a step, with its colour and, because nothing is told by colour alone, its sign.
 CELLS = {"new": ("#0072B2", "●"), "again": ("#D55E00", "×"), "read": ("#56B4E9", "●"), "kept": ("#D9D9D9", "·")}
 
@@ -32,7 +33,7 @@ def cells(step: int, cached: bool) -> dict[str, list[tuple[int, int]]]:
 @st.fragment
 def show(model: Model, gpu: Gpu) -> None:
     words = t("learn.steps.sentence").split()
-    step = st.slider(t("learn.steps.step"), 1, len(words), 5, key="learn_step")
+    step = st.slider(t("learn.steps.step"), 1, len(words), 5, key="learn_step", bind="query-params")
     st.markdown(t("learn.steps.count", step=step, without=step, sum=step * (step + 1) // 2))
     left, right = st.columns(2)
     for place, cached, title in ((left, False, t("learn.steps.without")), (right, True, t("learn.steps.with"))):
@@ -50,7 +51,7 @@ def figure(words: list[str], found: dict[str, list[tuple[int, int]]]) -> dict[st
         {
             "type": "scatter", "mode": "markers+text", "name": f"{sign} {t(f'learn.steps.{name}')}",
             "x": [key for _, key in found[name]], "y": [query for query, _ in found[name]], "text": [sign] * len(found[name]),
-            "textfont": {"color": "#FFFFFF" if name != "kept" else "#555555", "size": 13},
+            "textfont": {"color": "#FFFFFF" if name in ("new", "again") else "#333333", "size": 13},
             "marker": {"symbol": "square", "size": 30, "color": colour}, "hoverinfo": "name",
         }
         for name, (colour, sign) in CELLS.items() if name in found
@@ -61,9 +62,8 @@ def figure(words: list[str], found: dict[str, list[tuple[int, int]]]) -> dict[st
     return {
         "data": data,
         "layout": {
-            "height": 420, "margin": {"l": 8, "r": 8, "t": 64, "b": 8},
-            "legend": {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top", "itemclick": False,
-                       "itemdoubleclick": False, "itemsizing": "constant"},
+            "height": 420, "margin": {**charts.MARGIN, "t": 64},
+            "legend": {**charts.LEGEND, "itemsizing": "constant"},
             "xaxis": {**axis, "title": {"text": t("learn.steps.keys")}, "automargin": True},
             "yaxis": {**axis, "range": [len(words) - 0.4, -0.6], "title": {"text": t("learn.steps.queries")}, "automargin": True},
         },

@@ -7,15 +7,18 @@ from typing import Any
 
 import streamlit as st
 
+from planner.cache import architecture_bytes
 from planner.hardware import Gpu
-from planner.latency import Latency, latency
+from planner.latency import Latency, Savings, latency
 from planner.latency_efficiency import Range
 from planner.model import Model
-from ui import charts
+from ui import charts, learn_measured
 from ui import format as fmt
 from ui.capacity_time import seconds
 from ui.i18n import t
+from ui.learn_inputs import key, number
 
+IN_LINK = tuple(map(key, ("warm.prompt", "warm.known", "work.prompt", "work.answer")))
 _PROMPTS = tuple(1 << power for power in range(7, 17))
 _ANSWERS = tuple(1 << power for power in range(4, 14))
 #: Blocks that a warm prefix is counted in, vLLM's default.
@@ -63,8 +66,8 @@ def first(model: Model, gpu: Gpu) -> None:
 @st.fragment
 def warm(model: Model, gpu: Gpu) -> None:
     left, right = st.columns(2)
-    prompt = int(left.number_input(t("learn.warm.prompt"), 1, 1_000_000, 8192, step=256, key="learn_warm_prompt"))
-    known = int(right.number_input(t("learn.warm.known"), 0, 1_000_000, 6144, step=256, key="learn_warm_known"))
+    prompt = number(left, "warm.prompt", 1, 1_000_000, 8192, step=256)
+    known = number(right, "warm.known", 0, 1_000_000, 6144, step=256)
     rest = prompt - min(known, prompt - 1) // _BLOCK * _BLOCK
     cold = estimate(model, gpu, prompt, 1)
     st.info(
@@ -76,14 +79,15 @@ def warm(model: Model, gpu: Gpu) -> None:
 @st.fragment
 def work(model: Model, gpu: Gpu) -> None:
     left, right = st.columns(2)
-    prompt = int(left.number_input(t("learn.work.prompt"), 1, 100_000, 512, step=128, key="learn_work_prompt"))
-    answer = int(right.number_input(t("learn.work.answer"), 1, 100_000, 1024, step=128, key="learn_work_answer"))
+    prompt = number(left, "work.prompt", 1, 100_000, 512, step=128)
+    answer = number(right, "work.answer", 1, 100_000, 1024, step=128)
     saved = estimate(model, gpu, prompt, answer).savings
     st.info(t(
         "learn.work.figure", without=saved.without_projected_tokens, with_=saved.with_projected_tokens, flops=saved.flops_ratio,
         with_time=seconds(saved.with_s), without_time=seconds(saved.without_s), low=saved.time_ratio.low,
         high=saved.time_ratio.high,
     ), icon=":material/bolt:")  # fmt: skip
+    _table(saved, architecture_bytes(model, prompt + answer - 1).total_bytes, answer)
     each = [estimate(model, gpu, prompt, tokens).savings for tokens in _ANSWERS]
     lines = [
         (t("learn.steps.without"), "#D55E00", _ANSWERS, [one.without_s for one in each]),
@@ -94,7 +98,23 @@ def work(model: Model, gpu: Gpu) -> None:
     )
     charts.show(bands(lines, t("learn.work.axis"), t("learn.work.seconds")), "learn_work", alt)
     st.markdown(t("learn.work.five"))
+    learn_measured.saved()
     st.markdown(t("learn.work.same"))
+
+
+def _table(saved: Savings, kept_bytes: int, answer: int) -> None:
+    """Projections, arithmetic, memory, time and throughput of one answer, without a cache and with one."""
+    lines = [
+        ("tokens", f"{saved.without_projected_tokens:,}", f"{saved.with_projected_tokens:,}"),
+        ("flops", *(_tera(flops.high) for flops in (saved.without_flops, saved.with_flops))),
+        ("memory", fmt.size(0), fmt.size(kept_bytes)),
+        ("time", seconds(saved.without_s), seconds(saved.with_s)),
+        ("rate", *(t("capacity.range", low=f"{answer / time.high:,.3g}", high=f"{answer / time.low:,.3g}")
+                   for time in (saved.without_s, saved.with_s))),
+    ]  # fmt: skip
+    without, with_ = t("learn.steps.without"), t("learn.steps.with")
+    rows = [{t("learn.work.what"): t(f"learn.work.row.{name}"), without: one, with_: two} for name, one, two in lines]
+    st.table(rows, border="horizontal", hide_index=True, alt=t("learn.work.table.alt"))
 
 
 def bands(lines: Sequence[tuple[str, str, Sequence[int], Sequence[Range]]], across: str, up: str) -> dict[str, Any]:
@@ -115,11 +135,15 @@ def bands(lines: Sequence[tuple[str, str, Sequence[int], Sequence[Range]]], acro
     return {
         "data": data,
         "layout": {
-            "height": 340, "margin": {"l": 8, "r": 24, "t": 48, "b": 8}, "hovermode": "closest",
-            "legend": {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top"},
+            "height": 340, "margin": charts.WIDE_MARGIN, "legend": charts.LEGEND, "hovermode": "closest",
             "xaxis": {"type": "log", "title": {"text": across}, "tickmode": "array", "tickvals": ticks,
                       "ticktext": [fmt.tokens(tick) for tick in ticks], "fixedrange": True},
             "yaxis": {"type": "log", "title": {"text": up}, "fixedrange": True, "automargin": True, "tickformat": "~g",
                       "dtick": 1},
         },
     }  # fmt: skip
+
+
+def _tera(flops: float) -> str:
+    """A count of operations in 10^12, with three digits of small ones."""
+    return f"{flops / 1e12:,.0f} TFLOP" if flops >= 1e14 else f"{flops / 1e12:,.3g} TFLOP"

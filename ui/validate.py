@@ -14,7 +14,7 @@ from planner.errors import InputError, PlannerError
 from planner.model import Model
 from planner.units import GIB
 from ui import format as fmt
-from ui import messages, validate_report, validate_runs
+from ui import link, link_choice, messages, validate_report, validate_runs
 from ui.i18n import t
 from ui.validate_runs import Run, Runs
 from validation.compare import MAX_REPORT_BYTES, Report, read_json
@@ -22,6 +22,12 @@ from validation.cut import cut
 
 RESULTS = Path(__file__).resolve().parent.parent / "validation" / "results"
 DEFAULT_MODEL = "Qwen/Qwen2.5-0.5B"
+SOURCES = ("run", "results", "upload")
+#: Keys of the inputs in the order of the page, each its name in a link.
+IN_LINK = (
+    "validate_source", "validate_model", "validate_layers", "validate_batch", "validate_tokens", "validate_cache",
+    "validate_speed", "validate_result",
+)  # fmt: skip
 CACHES = ("dynamic", "static", "quantized")
 #: The most that a run here may ask for; a shell has no such limits.
 MOST_TOKENS, MOST_BATCH, MOST_POINTS, MOST_WEIGHTS = 8192, 16, 4, 4 * GIB
@@ -66,23 +72,45 @@ def fewest(name: str, model: Model) -> int:
     return len(model.layers)
 
 
+def settle_layers(name: str, model: Model) -> None:
+    """How many layers, before it is asked for: the link's number on first sight, the fewest of a model that is chosen anew."""
+    state, most = st.session_state, max(1, len(model.layers))
+    if state.get("validate_layers_of", name) != name:
+        state.validate_layers = fewest(name, model)
+    state.validate_layers_of = name
+    link_choice.settle("validate_layers", lambda text: _whole(text, most), fewest(name, model))
+    state.validate_layers = min(most, int(state.validate_layers or 1))
+
+
+def _whole(text: str, most: int) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= most else None
+
+
 def ask() -> list[str] | None:
     """What follows `python -m validation`; None where something is wrong, which has been said then."""
     names = [entry.id for entry in catalogue.entries()]
     name = st.selectbox(
-        t("validate.model"), names, index=names.index(DEFAULT_MODEL), key="validate_model", help=t("validate.model.help")
-    )
+        t("validate.model"), names, index=names.index(DEFAULT_MODEL), key="validate_model", help=t("validate.model.help"),
+        bind="query-params",
+    )  # fmt: skip
     model = model_configs.read(f"catalogue:{name}")
     grid = st.grid(4, min_column_width=180)
     size = fmt.size(4 * model.weights.params) if model.weights else "?"
+    settle_layers(name, model)
     layers = int(grid.number_input(
-        t("validate.layers"), 1, max(1, len(model.layers)), fewest(name, model), key=f"validate_layers_{name}",
+        t("validate.layers"), 1, max(1, len(model.layers)), key="validate_layers", persist_state="session",
         help=t("validate.layers.help", count=len(model.layers), size=size),
     ) or 1)  # fmt: skip
-    batch = grid.text_input(t("validate.batch"), "1, 2", key="validate_batch", help=t("validate.batch.help"), max_chars=60)
-    tokens = grid.text_input(t("validate.tokens"), "64, 256", key="validate_tokens", help=t("validate.tokens.help"), max_chars=60)
-    kind = grid.selectbox(t("validate.cache"), CACHES, key="validate_cache", help=t("validate.cache.help"))
-    speed = st.toggle(t("validate.speed"), key="validate_speed", help=t("validate.speed.help"))
+    link_choice.write("validate_layers", str(layers), str(fewest(name, model)))
+    batch, tokens = (
+        grid.text_input(
+            t(f"validate.{name}"), default, key=f"validate_{name}", bind="query-params", max_chars=60,
+            help=t(f"validate.{name}.help"),
+        )
+        for name, default in (("batch", "1, 2"), ("tokens", "64, 256"))
+    )
+    kind = grid.selectbox(t("validate.cache"), CACHES, key="validate_cache", bind="query-params", help=t("validate.cache.help"))
+    speed = st.toggle(t("validate.speed"), key="validate_speed", bind="query-params", help=t("validate.speed.help"))
     try:
         batches = numbers(batch, t("validate.batch"), MOST_BATCH)
         lengths = numbers(tokens, t("validate.tokens"), MOST_TOKENS)
@@ -110,7 +138,10 @@ def run() -> None:
         words = ask()
         now: Run | None = st.session_state.get("validate_run")
         busy = now is not None and not now.over
-        if st.button(t("validate.start"), type="primary", icon=":material/play_arrow:", disabled=busy or words is None) and words:
+        wanted = st.button(
+            t("validate.start"), icon=":material/play_arrow:", key="validate_start", disabled=busy or words is None
+        )
+        if wanted and words:
             started = line().start(words)
             if started is None:
                 st.warning(t("validate.full"), icon=":material/hourglass_top:")
@@ -118,7 +149,7 @@ def run() -> None:
                 st.session_state.validate_run = now = started
     if words:
         st.caption(t("validate.command"))
-        st.code("python -m validation " + " ".join(words), language="bash", wrap_lines=True)
+        st.code("python -m validation " + " ".join(words), language=None, wrap_lines=True)
     if now is not None:
         watch(now)
         ended(now)
@@ -174,12 +205,16 @@ def shown(text: str | bytes, name: str = "") -> None:
     validate_report.show(found)
 
 
+link.remember(IN_LINK)
+link_choice.settle("validate_source", link_choice.one_of(*SOURCES), SOURCES[0])
 st.title(t("validate.title"), anchor=False)
 st.markdown(t("validate.lead"))
 chosen = st.segmented_control(
-    t("validate.source"), ("run", "results", "upload"), default="run", key="validate_source", required=True,
+    t("validate.source"), SOURCES, key="validate_source", required=True, persist_state="session",
     format_func=lambda name: t(f"validate.source.{name}"), label_visibility="collapsed",
 )  # fmt: skip
+link_choice.write("validate_source", str(chosen), SOURCES[0])
+notices = st.container()
 with messages.guarded():
     if chosen == "run":
         run()
@@ -195,5 +230,9 @@ with messages.guarded():
     elif not results():
         st.info(t("validate.results.none"), icon=":material/pending:")
     else:
-        picked = st.selectbox(t("validate.results.pick"), list(results()), key="validate_result")
+        picked = st.selectbox(t("validate.results.pick"), list(results()), key="validate_result", bind="query-params")
         shown(results()[str(picked)].read_bytes(), str(picked))
+        if not any(b'"kind": "cuda"' in path.read_bytes() for path in results().values()):
+            st.info(t("validate.results.cpu_only"), icon=":material/pending:")
+with notices:
+    messages.ignored(link.ignored())

@@ -82,6 +82,7 @@ def points(report: Report) -> None:
         })  # fmt: skip
     worst = max(abs(_error(p.predicted.tensor_bytes, p.measured.tensor_bytes)) for p in report.points)
     figure = _axes(data, t("validate.chart.axis"), t("validate.chart.bytes", unit=unit))
+    figure["layout"]["legend"] = charts.LEGEND
     charts.show(figure, "validate_points", t("validate.chart.alt", count=len(report.points), error=worst))
     for fit in report.fits:
         st.markdown(t(
@@ -94,13 +95,12 @@ def _error(predicted: int, measured: int) -> float:
     return measured / predicted - 1 if predicted else float(measured != predicted)
 
 
-def _axes(data: list[dict[str, Any]], across: str, up: str, log: bool = False) -> dict[str, Any]:
-    kind = {"type": "log"} if log else {"rangemode": "tozero"}
+def _axes(data: list[dict[str, Any]], across: str, up: str) -> dict[str, Any]:
+    kind = {"rangemode": "tozero"}
     return {
         "data": data,
         "layout": {
-            "height": 340, "margin": {"l": 8, "r": 24, "t": 48, "b": 8}, "hovermode": "closest",
-            "legend": {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top"},
+            "height": 340, "margin": charts.WIDE_MARGIN, "hovermode": "closest",
             "xaxis": {**kind, "title": {"text": across}, "fixedrange": True},
             "yaxis": {**kind, "title": {"text": up}, "fixedrange": True, "automargin": True},
         },
@@ -180,4 +180,6 @@ def curve(key: str, rows: Sequence[tuple[int, float]], across: str, up: str, alt
         "line": {"color": COLOURS["full"], "width": 3}, "marker": {"size": 8},
         "hovertemplate": "%{x:,}: %{y:.3g}<extra></extra>",
     }]  # fmt: skip
-    charts.show(_axes(data, across, up), key, alt)
+    figure = _axes(data, across, up)
+    figure["layout"] |= {"height": 300, "margin": {**charts.WIDE_MARGIN, "t": 28}}
+    charts.show(figure, key, alt)

@@ -12,19 +12,24 @@ from streamlit.testing.v1 import AppTest
 
 import model_configs
 from planner.capacity import plan
+from planner.units import format_bytes
 from planner.workload import Workload
 from ui import compare_rows
-from ui.compare_rows import Row, row
+from ui.compare_rows import Combination, Row
 from ui.i18n import t
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
 LLAMA = "meta-llama/Llama-3.1-8B"
+WORDS = {"fits": t("compare.fits"), "does_not_fit": t("compare.short"), "refused": t("compare.refused")}
+
+
+def row(model: str, option: str, gpu: str, word: str, count: int, tokens: int, requests: int) -> Row:
+    return compare_rows.row(Combination(model, option, gpu, word), count, tokens, requests)
 
 
 @pytest.fixture
 def compare() -> AppTest:
-    page = AppTest.from_file(str(APP), default_timeout=60).run()
-    return page.switch_page("ui/compare.py").run()
+    return AppTest.from_file(str(APP), default_timeout=60).switch_page("ui/compare.py").run()
 
 
 def test_a_row_is_the_plan() -> None:
@@ -41,7 +46,7 @@ def test_a_row_is_the_plan() -> None:
 def test_a_refused_row_says_why() -> None:
     """fp8 has no kernels on CDNA2; llama.cpp has no fp8 cache; a GPU that nobody knows is named."""
     assert "fp8" in row(LLAMA, "vllm", "mi250x", "fp8", 1, 1024, 1).why
-    assert row(LLAMA, "llama.cpp", "h100", "fp8", 1, 1024, 1).why == t("engines.no_dtype")
+    assert row(LLAMA, "llama.cpp", "h100", "fp8", 1, 1024, 1).why == "llama.cpp has no KV cache in fp8."
     unknown = row(LLAMA, "vllm", "h1000", "auto", 1, 1024, 1)
     assert (unknown.verdict, "h1000" in unknown.why) == ("refused", True)
 
@@ -56,8 +61,13 @@ def test_orders() -> None:
     rows = [Row("a", "", "", 1, "", "refused"), Row("b", "", "", 1, "", "fits", cache_bytes=3, free_bytes=1, max_requests=2),
             Row("c", "", "", 1, "", "fits", cache_bytes=1, free_bytes=5, max_requests=9),
             Row("d", "", "", 1, "", "fits", cache_bytes=2, free_bytes=3, max_requests=None)]  # fmt: skip
-    order = {by: "".join(one.model for one in compare_rows.ordered(rows, by)) for by in ("picked", "requests", "cache", "free")}
-    assert order == {"picked": "abcd", "requests": "dcba", "cache": "cdba", "free": "cdba"}
+    def order(by: str, *arranged: int) -> str:
+        return "".join(rows[place].model for place in compare_rows.ordered(rows, by, arranged or (0, 1, 2, 3)))
+
+    assert {by: order(by) for by in ("picked", "requests", "cache", "free")} == {
+        "picked": "abcd", "requests": "dcba", "cache": "cdba", "free": "cdba",
+    }  # fmt: skip
+    assert order("picked", 3, 0, 1, 2) == "dabc"
 
 
 def test_exports_hold_every_figure() -> None:
@@ -89,3 +99,108 @@ def test_too_many_and_none(compare: AppTest) -> None:
     assert any("72" in warning.value for warning in page.warning)
     page = page.multiselect(key="models").set_value([]).run()
     assert any(caption.value == t("compare.empty") for caption in page.caption)
+
+
+def opened(**link: str | list[str]) -> AppTest:
+    page = AppTest.from_file(str(APP), default_timeout=60)
+    for name, value in link.items():
+        page.query_params[name] = value
+    return page.switch_page("ui/compare.py").run()
+
+
+def models(page: AppTest) -> list[str]:
+    assert not page.exception
+    return [f"{line.iloc[0]} {line.iloc[1]}" for _, line in page.dataframe[0].value.iterrows()]
+
+
+TWO = {"models": [LLAMA, "openai/gpt-oss-20b"]}
+LV, LC, OV, OC = f"{LLAMA} vLLM", f"{LLAMA} llama.cpp", "openai/gpt-oss-20b vLLM", "openai/gpt-oss-20b llama.cpp"
+
+
+def test_a_row_is_moved_and_the_link_keeps_it() -> None:
+    """The second row moved up stands first, is still the one looked at, and a link with the order opens on it."""
+    page = opened(**TWO)
+    assert models(page) == [LV, LC, OV, OC]
+    page = page.selectbox(key="row").select_index(1).run()
+    page = page.button(key="compare_up").click().run()
+    assert models(page) == [LC, LV, OV, OC]
+    assert page.button(key="compare_up").disabled
+    assert any("llama.cpp" in header.value.replace("\\", "") for header in page.header)
+    assert (page.query_params["rows"], page.query_params["row"]) == ("1.0.2.3", "1")
+    assert models(opened(**TWO, rows="1.0.2.3", row="1")) == [LC, LV, OV, OC]
+    back = page.button(key="compare_down").click().run()
+    assert models(back) == [LV, LC, OV, OC]
+    assert "rows" not in back.query_params  # the order of picking is the default
+
+
+def test_what_is_sorted_stands_so_when_a_row_is_moved() -> None:
+    page = opened(**TWO, order="cache", row="0")
+    assert models(page) == [OC, OV, LC, LV]
+    page = page.button(key="compare_up").click().run()
+    assert models(page) == [OC, OV, LV, LC]
+    assert "order" not in page.query_params
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ({"order": "colour"}, "order = colour"), ({"rows": "3.3.1"}, "rows"), ({"rows": "x" * 5000}, "rows"),
+        ({"row": "99"}, "row"), ({"row": "²"}, "row"), ({"dtypes": ["auto", "int99"]}, "dtypes"), ({"length": "many"}, "length"),
+        ({"each": "65"}, "each"),
+    ],
+)  # fmt: skip
+def test_what_a_link_says_wrongly_is_reported_and_the_rest_stands(link: dict[str, str | list[str]], said: str) -> None:
+    page = opened(**link)
+    assert len(models(page)) >= 6
+    found = [box.value.replace("\\", "") for box in page.warning if "link" in box.value]
+    assert len(found) == 1
+    assert said in found[0]
+
+
+def test_a_row_in_detail_is_the_capacity_pages_answer() -> None:
+    """Its terms add up to the device, each with its confidence, and the commands and the way to the Capacity page stand there."""
+    page = opened(models=LLAMA, engines="vllm", length="16384", at_once="8", row="0")
+    assert not page.exception
+    assert not page.error
+    want = plan(model_configs.read(LLAMA), "vllm", {"max_model_len": 16_384}, "h100-sxm", 1, Workload(16_384, requests=8),
+                advice=False)  # fmt: skip
+    commands = [code.value for code in page.code]
+    assert want.command in commands
+    assert any(line.startswith(f"python -m planner plan {LLAMA} --gpu h100-sxm --engine vllm --requests 8") for line in commands)
+    sizes, confidences = (page.table[0].value[t(f"capacity.terms.{name}")] for name in ("size", "confidence"))
+    assert list(sizes) == [format_bytes(term.bytes) for term in want.terms]
+    assert list(confidences) == [term.confidence for term in want.terms]
+
+
+def test_a_typed_model_is_asked_of_the_hub_and_never_read_as_a_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The Hub being off, the row says why; a folder of the server with a config.json is no model of this page."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    page = opened(models=[LLAMA, "nobody/nothing", str(tmp_path)], engines="vllm")
+    table = page.dataframe[0].value
+    assert list(table[t("compare.column.verdict")]) == [WORDS["fits"], WORDS["refused"], WORDS["refused"]]
+    assert all(table[t("compare.column.why")].iloc[1:])
+    assert not page.exception
+
+
+def test_all_refused_leaves_a_table_and_no_picture() -> None:
+    page = opened(models=LLAMA, engines="llama.cpp", dtypes="fp8")
+    assert list(page.dataframe[0].value[t("compare.column.verdict")]) == [WORDS["refused"]]
+    assert len(page.get("plotly_chart")) == 0
+    assert not page.error
+
+
+def test_an_export_is_no_formula() -> None:
+    """A spreadsheet runs a cell that begins with a sign; a typed name is quoted, a negative number is not."""
+    found = compare_rows.as_csv([Row("=1+1", "vLLM", "h100", 1, "auto", "refused", free_bytes=-5)]).splitlines()[1]
+    assert found.startswith("'=1+1,")
+    assert ",-5," in found
+
+
+def test_the_model_of_another_page_stands_before_the_examples() -> None:
+    page = AppTest.from_file(str(APP), default_timeout=60)
+    page.query_params["model"] = "Qwen/Qwen3-8B"
+    page = page.run().switch_page("ui/compare.py").run()
+    assert page.multiselect(key="models").value == ["Qwen/Qwen3-8B", LLAMA, "google/gemma-3-27b-it", "openai/gpt-oss-20b"]

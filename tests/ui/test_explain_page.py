@@ -58,3 +58,36 @@ def test_what_is_no_log_is_one_message(explain: AppTest, text: str) -> None:
     page = pasted(explain, text)
     assert not page.exception
     assert len(page.error) == 1 or page.info
+
+
+def linked(log: str = "", **link: str) -> AppTest:
+    page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    page.session_state["explain_log"] = log
+    for name, value in link.items():
+        page.query_params[name] = value
+    return page.switch_page("ui/explain.py").run()
+
+
+def test_a_link_says_model_and_gpu() -> None:
+    """A model that the log calls by a path is that of the link; the shell is told the same."""
+    page = pasted(linked(explain_model="meta-llama/Llama-3.1-8B"), EXAMPLE.replace("meta-llama/Llama-3.1-8B", "/models/mine"))
+    assert [box.value for box in page.success] == [t("explain.agrees.many", count=2)]
+    assert page.code[-1].value == "python -m planner log server.log --model meta-llama/Llama-3.1-8B"
+
+
+def test_a_typed_model_is_never_read_as_a_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A folder of the server with a config.json of the log's very shape is no answer, and its content is not told."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "config.json").write_text('{"model_type": "secret_of_the_server"}')
+    page = linked(log=EXAMPLE, explain_model=str(tmp_path))
+    assert not page.exception
+    assert len(page.error) == 1
+    assert "secret" not in page.error[0].value
+    assert not page.success
+
+
+def test_a_gpu_that_nobody_knows_is_one_message() -> None:
+    page = linked(log=EXAMPLE, explain_gpu="banana")
+    assert not page.exception
+    assert len(page.error) == 1
+    assert "banana" in page.error[0].value

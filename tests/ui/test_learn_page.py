@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -16,8 +17,7 @@ APP = Path(__file__).resolve().parents[2] / "app.py"
 
 @pytest.fixture
 def learn() -> AppTest:
-    page = AppTest.from_file(str(APP), default_timeout=60).run()
-    return page.switch_page("ui/learn.py").run()
+    return AppTest.from_file(str(APP), default_timeout=60).switch_page("ui/learn.py").run()
 
 
 def said(page: AppTest) -> str:
@@ -47,9 +47,10 @@ def test_what_heads_keep(learn: AppTest) -> None:
 
 
 def test_what_storage_formats_keep(learn: AppTest) -> None:
-    """fp8 is half; int8 in groups of 64 with 4 bytes of scale 68/128; int4 36/128."""
+    """fp8 is half; int8 in groups of 64 with 4 bytes of scale 68/128; int4 36/128. llama.cpp's q8_0 is 34 bytes for 32 numbers
+    of two bytes, q4_0 18."""
     table = next(table.value for table in learn.table if t("learn.quantised.bytes") in table.value.columns)
-    assert list(table[t("learn.quantised.share")]) == ["100.0%", "50.0%", "53.1%", "28.1%"]
+    assert list(table[t("learn.quantised.share")]) == ["100.0%", "50.0%", "53.1%", "28.1%", "53.1%", "28.1%"]
 
 
 def test_a_step_of_the_matrix() -> None:
@@ -92,3 +93,75 @@ def test_any_model_may_be_chosen(learn: AppTest, model: str) -> None:
     assert not page.exception
     assert model in said(page)
     assert not page.error
+
+
+def linked(**link: str) -> AppTest:
+    page = AppTest.from_file(str(APP), default_timeout=60)
+    for name, value in link.items():
+        page.query_params[name] = value
+    return page.switch_page("ui/learn.py").run()
+
+
+def test_a_link_sets_every_widget() -> None:
+    """Step 3: 3 tokens against 1, 6 against 3; 32 query heads of 64 keep 2 x 32 x 64 = 4,096 numbers, 4 of them 512."""
+    page = linked(
+        learn_model="meta-llama/Llama-3.1-8B", learn_step="3", learn_heads_query="32", learn_heads_kv="4", learn_heads_dim="64"
+    )
+    assert not page.exception
+    assert not page.warning
+    assert t("learn.steps.count", step=3, without=3, sum=6) in said(page)
+    table = next(table.value for table in page.table if t("learn.heads.numbers") in table.value.columns)
+    assert list(table[t("learn.heads.numbers")]) == ["4,096", "512", "128", "576"]
+    assert any("meta-llama/Llama-3.1-8B" in box.value for box in page.info)
+
+
+def test_more_kv_heads_than_query_heads_cannot_be() -> None:
+    page = linked(learn_heads_query="4", learn_heads_kv="16")
+    assert not page.exception
+    table = next(table.value for table in page.table if t("learn.heads.numbers") in table.value.columns)
+    numbers = list(table[t("learn.heads.numbers")])
+    assert numbers[0] == numbers[1] == f"{2 * 4 * 128:,}"
+    assert t("learn.heads.too_many", query=4) in said(page)
+
+
+@pytest.mark.parametrize("link", [{"learn_step": "99"}, {"learn_model": "nobody"}, {"learn_gpu": "x"}, {"learn_block": "7"},
+                                  {"learn_work_answer": "inf"}])  # fmt: skip
+def test_what_a_link_says_wrongly_is_reported(link: dict[str, str]) -> None:
+    page = linked(**link)
+    assert not page.exception
+    (name, value), = link.items()
+    assert any(f"{name} = {value}" in box.value.replace("\\", "") for box in page.warning)
+
+
+def test_what_helps_the_first_token(learn: AppTest) -> None:
+    """Qwen2.5-72B keeps 2 x 80 x 8 x 128 x 2 B = 320 KiB a token: 5 more positions are 1.56 MiB, 4,096 in common 1.25 GiB,
+    which 15 of 16 requests do not take again; 32,768 tokens are 16 chunks of 2,048."""
+    table = next(table.value for table in learn.table if t("learn.helpers.memory") in table.value.columns)
+    memory, steps = list(table[t("learn.helpers.memory")]), list(table[t("learn.helpers.time")])
+    assert "10.00 GiB" in memory[0]
+    assert memory[1] == t("learn.helpers.prompt.memory", once="1.25 GiB", saved="18.75 GiB", requests=16)
+    assert memory[2] == t("learn.helpers.speculative.memory", more="1.56 MiB", draft=5)
+    assert steps == [
+        t("learn.helpers.chunked.time", count=16, chunk=2048), t("learn.helpers.prompt.time", rest=28_672, prompt=32_768),
+        t("learn.helpers.speculative.time", most=6),
+    ]  # fmt: skip
+
+
+def test_one_answer_with_and_without(learn: AppTest) -> None:
+    """512 + 1,024 tokens: 1,535 positions are kept, 320 KiB each; without a cache step t sends 511 + t tokens,
+    1,024 x 511 + 1,024 x 1,025 / 2 in all."""
+    table = next(table.value for table in learn.table if t("learn.work.what") in table.value.columns)
+    without, with_ = list(table[t("learn.steps.without")]), list(table[t("learn.steps.with")])
+    assert (without[0], with_[0]) == (f"{1024 * 511 + 1024 * 1025 // 2:,}", "1,535")
+    assert (without[2], with_[2]) == ("0 B", f"{1535 * 320 / 1024:.2f} MiB")
+
+
+def test_the_measured_curve_names_its_machine(learn: AppTest) -> None:
+    """The curve of validation/results stands with model, machine and date, and its figures are the report's."""
+    files = [json.loads(path.read_text()) for path in (APP.parent / "validation" / "results").glob("*.json")]
+    report = max((one for one in files if one["speed"]), key=lambda one: one["created"])
+    captions = [caption.value.replace("\\", "") for caption in learn.caption]
+    assert any(report["device"]["name"] in text and report["created"][:10] in text for text in captions)
+    last = [row for row in report["speed"]["curve"] if row["uncached_s"]][-1]
+    times = last["uncached_s"] / last["cached_s"]
+    assert t("learn.measured.point", tokens=last["new_tokens"], times=times) in said(learn)

@@ -108,7 +108,7 @@ def test_a_grid_that_cannot_be_is_said(validate: AppTest, key: str, value: str) 
 
 def test_a_model_too_large_for_the_server_is_said(validate: AppTest) -> None:
     page = validate.selectbox(key="validate_model").set_value("Qwen/Qwen2.5-72B").run()
-    page = page.number_input(key="validate_layers_Qwen/Qwen2.5-72B").set_value(80).run()
+    page = page.number_input(key="validate_layers").set_value(80).run()
     assert not page.exception
     assert "choose fewer" in said(page)
 
@@ -119,3 +119,57 @@ def test_where_nothing_can_be_run_the_rest_stands(monkeypatch: pytest.MonkeyPatc
     page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run().switch_page("ui/validate.py").run()
     assert not page.exception
     assert t(key) in [box.value for box in page.info]
+
+
+def opened(**link: str) -> AppTest:
+    page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    for name, value in link.items():
+        page.query_params[name] = value
+    return page.switch_page("ui/validate.py").run()
+
+
+def shell(page: AppTest) -> str:
+    assert not page.exception
+    return next(str(code.value) for code in page.code if str(code.value).startswith("python -m validation"))
+
+
+def test_a_link_opens_what_was_asked() -> None:
+    page = opened(
+        validate_model="google/gemma-3-1b-it", validate_layers="7", validate_batch="3", validate_tokens="32, 48",
+        validate_cache="static", validate_speed="true",
+    )  # fmt: skip
+    assert shell(page) == (
+        "python -m validation google/gemma-3-1b-it --grid batch=3 tokens=32,48 --layers 7 --cache static --dtype float32 --speed"
+    )
+    assert not page.warning
+
+
+def test_another_model_has_its_own_fewest_layers() -> None:
+    """Gemma 3 has five sliding layers before a full one, so six show every kind; the link's number was of the other model."""
+    page = opened(validate_layers="3")
+    assert "--layers 3" in shell(page)
+    page = page.selectbox(key="validate_model").set_value("google/gemma-3-1b-it").run()
+    assert "--layers 6" in shell(page)
+    assert "validate_layers" not in page.query_params
+
+
+@pytest.mark.parametrize(
+    "link", [{"validate_source": "nowhere"}, {"validate_layers": "999"}, {"validate_layers": "-1"}, {"validate_cache": "x"}]
+)
+def test_what_a_link_says_wrongly_is_reported(link: dict[str, str]) -> None:
+    page = opened(**link)
+    assert "--layers 2 " in shell(page)
+    (name, value), = link.items()
+    assert any(f"{name} = {value}" in box.value.replace("\\", "") for box in page.warning)
+
+
+def test_the_results_that_come_with_the_planner_are_reports_that_agree() -> None:
+    """Each is read and drawn; that none is of a GPU is said as long as it is so."""
+    page = opened(validate_source="results")
+    assert not page.exception
+    assert not page.error
+    reports = {path.stem: json.loads(path.read_text()) for path in (ROOT / "validation" / "results").glob("*.json")}
+    assert page.selectbox(key="validate_result").options == sorted(reports)
+    assert len(page.success) == 1
+    gpu = any(report["device"]["kind"] == "cuda" for report in reports.values())
+    assert (t("validate.results.cpu_only") in [box.value for box in page.info]) is not gpu
