@@ -1,6 +1,7 @@
 """The measured figures in README.md and docs/COVERAGE.md, section by section: `python -m validation.documents --write`.
 
-Each section is what a truth set says today, and the test suite fails when the page says something else.
+Each section is what a truth set says today, and the test suite fails when the page says something else. The same figures go to
+results/agreement.yaml as data, which the web page shows.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from validation import accuracy, coverage, coverage_llama_cpp, coverage_logs, coverage_sweep, coverage_vllm
+from validation import accuracy, agreement, coverage, coverage_llama_cpp, coverage_logs, coverage_sweep, coverage_vllm
 
 COVERAGE = coverage.ROOT / "docs/COVERAGE.md"
 ACCURACY = coverage.ROOT / "docs/ACCURACY.md"
@@ -26,6 +27,13 @@ SECTIONS: dict[str, tuple[Callable[[Path], Any], dict[Path, Callable[[Any], str]
     "sweep": (lambda truth: coverage_sweep.read(), {README: coverage_sweep.summary, COVERAGE: coverage_sweep.document}),
     "logs": (coverage_logs.tallies, {README: coverage_logs.summary, COVERAGE: coverage_logs.document}),
 }
+#: The same as plain data, of the sections that do not keep their own.
+DATA: dict[str, Callable[[Any], agreement.Data]] = {
+    "transformers": agreement.transformers, "vllm": agreement.vllm, "llama-cpp": agreement.llama_cpp, "logs": agreement.logs,
+    "accuracy": lambda found: agreement.accuracy(
+        found, {name: accuracy.figures(getattr(found, name)) for name in ("stated", "own", "presumed")}
+    ),
+}  # fmt: skip
 
 
 def replace_between(text: str, marker: str, body: str) -> str:
@@ -36,16 +44,21 @@ def replace_between(text: str, marker: str, body: str) -> str:
 
 
 def stale(section: str, figures: Any) -> list[str]:
-    """The pages that do not say what `figures` say."""
+    """The pages, and the data, that do not say what `figures` say."""
     pages = SECTIONS[section][1]
     texts = {page: page.read_text("utf-8") for page in pages}
-    return [page.name for page, render in pages.items() if replace_between(texts[page], section, render(figures)) != texts[page]]
+    found = [page.name for page, render in pages.items() if replace_between(texts[page], section, render(figures)) != texts[page]]
+    if section in DATA and agreement.read().get(section, {}).get("figures") != DATA[section](figures):
+        found.append(agreement.RESULTS.name)
+    return found
 
 
 def rewrite(section: str, figures: Any) -> None:
-    """Makes the pages say what `figures` say."""
+    """Makes the pages, and the data, say what `figures` say."""
     for page, render in SECTIONS[section][1].items():
         page.write_text(replace_between(page.read_text("utf-8"), section, render(figures)), "utf-8")
+    if section in DATA:
+        agreement.keep(section, DATA[section](figures))
 
 
 def main() -> int:
