@@ -69,8 +69,3 @@ def models() -> tuple[tuple[str, tuple[Layer, ...]], ...]:
         cross = bool(composite and composite.cross)
         found.append((entry.id, Builder(table().by_type[words.model_type], words, cross).build()))
     return tuple(found)
-
-
-def row_of(name: str) -> Family | None:
-    """The row that answers to a model type, None for one that is not known."""
-    return next((one.family for one in types() if one.model_type == name), None)
