@@ -8,7 +8,7 @@ from planner.capacity_deploy import RUNNING
 from planner.capacity_evaluate import MOST_REQUESTS, Checked, Evaluator
 from planner.capacity_need import need_formula
 from planner.capacity_plan import Plan
-from planner.capacity_pools import PooledAllocation
+from planner.capacity_pools import PooledAllocation, VllmAllocation
 from planner.capacity_rules import context_limit, worst_length
 from planner.errors import EngineRefusal, InputError
 from planner.reasons import Formula, Step, known, step, within
@@ -92,9 +92,15 @@ def _held(work: Evaluator, of: str, length: int, requests: int, context: int, lo
 
 
 def _blocks(done: Checked) -> Step | None:
-    """Blocks of the demand against those of a pool of nothing else: quicker than to search for the least budget."""
+    """Blocks of the demand against those of a pool of nothing else, or against a setting; quicker than to search the budget."""
     card, demand = done.cards[0], done.demand
     alloc = card.allocation
+    if isinstance(alloc, VllmAllocation):
+        needed, most = alloc.needed(demand), alloc.settings.num_gpu_blocks_override
+        if not most or most * alloc.setup.capacity.bytes_per_block > card.budget.kv_bytes:
+            return None
+        line = step("blocks", "{needed_blocks}", needed, needed_blocks=needed)
+        return replace(line, limit=most, limit_name="num_gpu_blocks_override")
     if not isinstance(alloc, PooledAllocation) or alloc.in_front or demand.varying or demand.shared or demand.beams > 1:
         return None
     if card.budget.kv_bytes <= 0:

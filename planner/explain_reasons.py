@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 from planner.cache import CacheBytes, CachePart
@@ -30,14 +31,15 @@ def total(model: Model, cache: CacheBytes, element: str | None = None) -> Formul
         for kept, part in zip(layer.caches, measured.parts, strict=True):
             counts[id(part)] = counts.get(id(part), 0) + 1
             found.setdefault(id(part), (kept, part))
-    lines = list[Step]()
-    parts = list[tuple[str, int, int]]()
+    lines, parts = dict[str, Step](), list[tuple[str, int, int]]()
     for key, (kept, part) in found.items():
         if part.bytes:
-            one = _layer(model, kept, part, cache.requests, element or model.dtype, part.kind)
-            parts.append((one.name, counts[key], part.bytes))
-            lines.append(one)
-    return (*lines[:_MOST_LINES], _summed("kv_cache", parts, cache.total_bytes))
+            name = f"{part.kind}_layer"
+            while name in lines:
+                name += "_"
+            lines[name] = replace(_layer(model, kept, part, cache.requests, element or model.dtype, part.kind), name=name)
+            parts.append((name, counts[key], part.bytes))
+    return (*[*lines.values()][:_MOST_LINES], _summed("kv_cache", parts, cache.total_bytes))
 
 
 def _summed(name: str, parts: Iterable[tuple[str, int, int]], value: int) -> Step:

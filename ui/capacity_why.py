@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from planner.capacity_cost import Cost
 from planner.capacity_plan import Plan
 from planner.capacity_reasons import plan_reasons
-from planner.engines import engine
 from planner.latency import Latency
 from planner.plan_times import cost_reasons, output_rate, times_reasons
-from planner.reasons import Formula, cited
+from planner.reasons import Formula
 from ui import capacity_ask, capacity_command, reason, words
 from ui import format as fmt
 from ui.capacity_inputs import Asked
@@ -26,21 +27,19 @@ def _formulas(question: str, _plan: Plan) -> dict[str, Formula]:
     return plan_reasons(_plan)
 
 
-def _rule(plan: Plan) -> str:
-    """Where the engine's own allocator was read."""
-    found = engine(plan.engine)
-    return cited(getattr(found, "pool", found.cache_bytes)) or cited(found.cache_bytes)
-
-
 def tiles(plan: Plan, asked: Asked) -> dict[str, Reason]:
     """The reasons of the four figures by their names in the JSON, each but for its first sentence."""
-    rules, shell, rule = _formulas(capacity_ask.question(asked), plan), capacity_command.line(asked), _rule(plan)
+    rules, shell = _formulas(capacity_ask.question(asked), plan), capacity_command.line(asked)
+    rule = reason.engine_source(plan.engine)
     sure = reason.worst([term.confidence for term in plan.terms[:-1]])
     free = fmt.span(plan.headroom_low, plan.headroom_high) if plan.headroom_low != plan.headroom_high else ""
     found = {
         name: Reason(t("capacity.most.none"), rules.get(name, ()), sure, rule, shell, name)
         for name in ("max_requests", "max_context")
     }
+    low, high = plan.max_requests_low, plan.max_requests_high
+    if low is not None and high is not None and low != high:
+        found["max_requests"] = replace(found["max_requests"], spread=t("capacity.range", low=f"{low:,}", high=f"{high:,}"))
     found["headroom_bytes"] = Reason("", rules["headroom_bytes"], sure, rule, shell, "headroom_bytes", free)
     found["kv_need_bytes"] = Reason("", rules["kv_need_bytes"], plan.terms[-2].confidence, rule, shell, "kv_need_bytes")
     return found
@@ -50,7 +49,7 @@ def term(plan: Plan, asked: Asked, place: int) -> Reason:
     """The reason of one use of the memory."""
     one = plan.terms[place]
     spread = fmt.span(one.low, one.high) if one.low != one.high else ""
-    source = words.told(one.source) + (f"; {_rule(plan)}" if one.name == "kv cache" else "")
+    source = words.told(one.source) + (f"; {reason.engine_source(plan.engine)}" if one.name == "kv cache" else "")
     what = t(f"reason.term.{one.name.replace(' ', '_')}")
     fitted = one.name in _FITTED and one.confidence != "given"
     shell, name = capacity_command.line(asked), f"terms[{place}].bytes"

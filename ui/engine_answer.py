@@ -17,7 +17,6 @@ from planner.errors import PlannerError
 from planner.hardware import Gpu
 from planner.hardware import gpu as find_gpu
 from planner.model import Model
-from planner.reasons import cited
 from ui import charts, messages, reason, transformers_words, waterfall, words
 from ui import format as fmt
 from ui.answer import by_config, gpu_tile, requests_text, size_tile
@@ -78,7 +77,7 @@ def headline(model: Model, answer: Answer, workload: Workload, shell: str) -> No
     tiles = st.grid(4, min_column_width=150)
     where = "rank" if choice.ranks > 1 else "total"
     number, tokens = requests_text(plain.requests), f"{plain.tokens:,}"
-    source, sure = cited(choice.engine.cache_bytes), "documented" if choice.option == "tgi" else "exact"
+    source, sure = reason.engine_source(choice.engine.name), "documented" if choice.option == "tgi" else "exact"
     what = t(f"engine.{where}.help", exact=fmt.exact(cache.total_bytes), requests=number, tokens=tokens, ranks=choice.ranks)
     whole = explain_reasons.engine_total(cache, plain, answer.reasons)
     why = reason.Reason(what, whole, sure, source, shell, "kv_cache_bytes")

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from planner.engines import engine
 from planner.model import Model
-from planner.reasons import Formula, data, lines
+from planner.reasons import Formula, cited, data, lines
 from ui import messages, words
 from ui.i18n import t
 
@@ -104,6 +105,13 @@ def config_address(model: Model) -> str:
     if source.kind != "hub" or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", source.name):
         return ""
     return f"https://huggingface.co/{source.name}/blob/{source.commit or source.revision or 'main'}/config.json"
+
+
+def engine_source(name: str) -> str:
+    """Where an engine's own allocation was read."""
+    found = engine(name)
+    rule = getattr(found, "pool", None) if name in ("vllm", "sglang", "tensorrt-llm", "tgi") else None
+    return cited(rule or found.cache_bytes)
 
 
 def worst(confidences: Sequence[Any]) -> str:

@@ -69,9 +69,9 @@ def symbol(name: str) -> str:
     name = name.rstrip("_")
     if name.startswith("bytes_of_") and "symbol.bytes_of" in texts(language()):
         return said("symbol.bytes_of", "") + symbol(name.removeprefix("bytes_of_"))
-    for ending in ("_layers", "_layer", "_blocks"):
+    for ending, key in (("_layers", "layer_count"), ("_layer", "layer_bytes"), ("_blocks", "blocks")):
         if name.endswith(ending) and f"kind.{name.removesuffix(ending)}" in texts(language()):
-            return kind(name.removesuffix(ending)) + said(f"symbol.{ending[1:]}", ending)
+            return kind(name.removesuffix(ending)) + said(f"symbol.{key}", ending)
     return said(f"symbol.{name}", name)
 
 

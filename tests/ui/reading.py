@@ -27,8 +27,9 @@ def verdict(page: AppTest) -> str:
 
 
 def shell(page: AppTest) -> str:
-    """The line of the shell that the page shows."""
-    return next(str(code.value) for code in page.code if str(code.value).startswith("python -m planner plan"))
+    """The line of the shell that the page shows below its answer; reasons ask for JSON."""
+    lines = [str(code.value) for code in page.code if str(code.value).startswith("python -m planner plan")]
+    return next(line for line in lines if not line.endswith(" --json"))
 
 
 def printed(line: str) -> str:
@@ -47,10 +48,13 @@ def data(line: str) -> dict[str, Any]:
 
 
 def terms(page: AppTest) -> list[tuple[int, str]]:
-    """(bytes, confidence) of each use of the memory, which are two tables."""
-    told, exact = (page.table[place].value.to_dict("records") for place in (0, 1))
-    assert [row["Use"] for row in told] == [row["Use"] for row in exact]
-    return [(int(b["Bytes"].replace(",", "")), a["Confidence"]) for a, b in zip(told, exact, strict=True)]
+    """(bytes, confidence) of each use of the memory: the table, and what the reason of each ends with."""
+    told = page.table[0].value.to_dict("records")
+    reasons = [block for block in page.get("popover") if "terms[" in "".join(str(text.value) for text in block.markdown)]
+    sizes = [str(block.code[0].value).splitlines()[-1].rpartition("= ")[2] for block in reasons]
+    labels = [block.proto.popover.label.replace("\\", "") for block in reasons]
+    assert labels == [f"{row['Use']} {row['Size']}".replace("\\", "") for row in told]
+    return [(int(size.replace(",", "")), row["Confidence"]) for size, row in zip(sizes, told, strict=True)]
 
 
 def pressed(page: AppTest, ending: str) -> AppTest:

@@ -18,6 +18,7 @@ from planner.advise_texts import TEXTS as ADVICE
 from planner.capacity import plan
 from planner.engines import ENGINES
 from planner.engines.explain import TEXTS as DIFFERENCES
+from planner.texts import TEXTS
 from planner.workload import Workload
 from ui.charts import ALIKE
 from ui.i18n import texts
@@ -82,22 +83,24 @@ def codes() -> dict[str, str]:
     found |= {f"difference.{code}": text for code, text in DIFFERENCES.items()} | {"difference": "{size}: {text}"}
     found |= {f"kind.{kind}": kind for kind in (*explain.KINDS, *ALIKE)}
     found |= {f"kind.{kind}.what": text for kind, text in explain.KINDS.items()}
+    found |= {f"told.{code}": text for code, text in TEXTS.items()}
     return found
 
 
 @pytest.mark.parametrize("code", CHINESE)
 def test_every_code_of_the_planner_has_a_text(code: str) -> None:
-    """Errors, advice, reasons and kinds; another language may use a field twice, and needs not say how many layers."""
-    spoken, known = read(LOCALES / f"{code}.planner.yaml"), codes()
+    """Errors, advice, reasons, kinds, and what is told; another language may use a field twice, and needs not say how many layers."""
+    spoken, known = {**read(LOCALES / f"{code}.planner.yaml"), **read(LOCALES / f"{code}.told.yaml")}, codes()
     heads = {key.split(".")[0] for key in known}
     assert {key for key in spoken if key.split(".")[0] in heads} == set(known)
     assert {key for key in known if set(fields(spoken[key])) != set(fields(known[key]))} == set()
 
 
 def test_both_languages_translate_the_same_of_the_planner() -> None:
-    simplified, traditional = (read(LOCALES / f"{code}.planner.yaml") for code in CHINESE)
-    assert list(simplified) == list(traditional)
-    assert {key for key in simplified if fields(simplified[key]) != fields(traditional[key])} == set()
+    for part in ("planner", "told", "arithmetic"):
+        simplified, traditional = (read(LOCALES / f"{code}.{part}.yaml") for code in CHINESE)
+        assert list(simplified) == list(traditional)
+        assert {key for key in simplified if fields(simplified[key]) != fields(traditional[key])} == set()
 
 
 def test_every_term_of_a_plan_and_its_confidence_has_a_text() -> None:
