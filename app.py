@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from ui import carried, charts, language
+from ui import carried, charts, language, paper
 from ui.i18n import t
 
 # A file, because a browser would fetch the picture of a ":material/...:" icon from another host, which offline it cannot.
@@ -27,8 +27,10 @@ page = st.navigation(
     position="top",
 )
 language.switch()
+paper.style()
 try:
     page.run()
 finally:  # a page may end early
     carried.share(page.url_path or "plan")
 charts.choose_format()
+paper.pictures()

@@ -12,9 +12,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from planner import cli_disaggregate, cli_log, cli_media, cli_plan, cli_sweep, report
+from planner import cli_disaggregate, cli_log, cli_media, cli_plan, cli_sweep, kv_markdown, report
 from planner.cache import architecture_bytes
-from planner.cli_settings import COMMON, settings_of
+from planner.cli_asked import asked, with_config, with_question
+from planner.cli_settings import COMMON, ranks_of, settings_of
 from planner.detect import detected
 from planner.dtypes import FORMATS, storage_format
 from planner.engines import ENGINES, engine
@@ -25,6 +26,9 @@ from planner.hardware import gpu, gpus
 from planner.model import Model
 from planner.units import format_bytes
 from planner.version import VERSION
+
+#: Gives the model that the arguments name.
+Read = Callable[[argparse.Namespace], Model]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -64,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     kv.add_argument("--token", help="Hub token for a gated model, used for this call alone")
     kv.add_argument("--assume-plain-attention", action="store_true", help="treat an unknown architecture as plain attention")
     kv.add_argument("--json", action="store_true", help="print JSON")
+    kv.add_argument("--markdown", action="store_true", help="print a report to send on")
     cli_plan.add_parser(commands, _count)
     cli_sweep.add_parser(commands)
     cli_disaggregate.add_parser(commands, _count)
@@ -104,17 +109,18 @@ def _tokens(model: Model, asked: int | None) -> int:
 
 def _kv(arguments: argparse.Namespace) -> int:
     data = _kv_data(arguments)
-    print(json.dumps(data, indent=2) if arguments.json else report.kv_text(data))
+    text = kv_markdown.kv_markdown if arguments.markdown else report.kv_text
+    print(json.dumps(data, indent=2) if arguments.json else text(data))
     return 1 if "gpu" in data and data["gpu"]["headroom_bytes"] < 0 else 0
 
 
-def _kv_data(arguments: argparse.Namespace) -> dict[str, Any]:
+def _kv_data(arguments: argparse.Namespace, read: Read = _read) -> dict[str, Any]:
     device = gpu(arguments.gpu) if arguments.gpu else None
     name = arguments.engine or _implied_engine(arguments)
     plain_dtype = None if name or arguments.kv_cache_dtype == "auto" else storage_format(arguments.kv_cache_dtype).name
     settings = settings_of(name, arguments) if name else None
     seen = cli_media.asked(arguments)
-    model = _read(arguments)
+    model = read(arguments)
     media = _media(model, seen) if seen else None
     tokens, encoder = _tokens(model, arguments.tokens), arguments.encoder_tokens
     if media:
@@ -134,14 +140,15 @@ def _kv_data(arguments: argparse.Namespace) -> dict[str, Any]:
     own = model.dtype if name in (None, "transformers") else "the engine's own dtype"
     kv_dtype = plain_dtype or (arguments.kv_cache_dtype if arguments.kv_cache_dtype != "auto" else own)
     data = report.kv_data(
-        model, cache, engine=name or "architecture", kv_cache_dtype=kv_dtype, gpu=device, reasons=reasons, plain=plain
-    )
+        model, cache, engine=name or "architecture", kv_cache_dtype=kv_dtype, gpu=device, reasons=reasons, plain=plain,
+        ranks=ranks_of(settings) if settings else 1,
+    )  # fmt: skip
     if media:
         data["media"] = cli_media.media_data(media)
         data["warnings"] += cli_media.told(media)
     if model.max_context and tokens > model.max_context:
         data["warnings"].append(f"{tokens:,} tokens are more than the model's limit of {model.max_context:,}")
-    return data
+    return with_question(with_config(data, model), "kv", parser_of("kv"), arguments)
 
 
 def _implied_engine(arguments: argparse.Namespace) -> str | None:
@@ -156,11 +163,12 @@ def _implied_engine(arguments: argparse.Namespace) -> str | None:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    return cli_plan.run(arguments, _read, _media)
+    return cli_plan.show(arguments, _plan_data(arguments))
 
 
-def _plan_data(arguments: argparse.Namespace) -> dict[str, Any]:
-    return cli_plan.answer(arguments, _read, _media)
+def _plan_data(arguments: argparse.Namespace, read: Read = _read) -> dict[str, Any]:
+    own = argparse.Namespace(**vars(arguments))  # because images are added to its tokens
+    return with_question(cli_plan.answer(own, read, _media), "plan", parser_of("plan"), arguments)
 
 
 def _disaggregate(arguments: argparse.Namespace) -> int:
@@ -263,10 +271,20 @@ def parser_of(command: str) -> argparse.ArgumentParser:
     return found
 
 
-def answer(argv: Sequence[str]) -> dict[str, Any]:
-    """What `kv` or `plan` with these arguments prints as JSON. Errors: PlannerError."""
-    arguments = _parser().parse_args(argv)
-    return {"kv": _kv_data, "plan": _plan_data}[arguments.command](arguments)
+def arguments_of(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments of one command. Errors: InputError."""
+    return _parser().parse_args(argv)
+
+
+def asked_of(argv: Sequence[str]) -> dict[str, Any]:
+    """The question that these arguments of `kv` or `plan` ask, as `answer` has it. Errors: InputError."""
+    return asked(argv[0], parser_of(argv[0]), arguments_of(argv))
+
+
+def answer(argv: Sequence[str], read: Read = _read) -> dict[str, Any]:
+    """What `kv` or `plan` with these arguments prints as JSON, of the model that `read` gives. Errors: PlannerError."""
+    arguments = arguments_of(argv)
+    return {"kv": _kv_data, "plan": _plan_data}[arguments.command](arguments, read)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

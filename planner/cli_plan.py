@@ -6,21 +6,29 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.capacity import plan
+from planner.capacity_plan import Plan
 from planner.capacity_weights import GGUF_BITS, as_gguf
-from planner.cli_media import Counter, add_flags, asked, media_data, told
+from planner.cli_asked import with_config
+from planner.cli_media import Counter, Found, add_flags, asked, media_data, told
 from planner.cli_settings import settings_of
 from planner.cli_share import add_sharing, shared
 from planner.engines import ENGINES
 from planner.engines.base import EngineSettings
 from planner.errors import EngineRefusal, InputError, shown
 from planner.model import Model
-from planner.plan_report import plan_cost, plan_data, plan_text
+from planner.plan_markdown import plan_markdown
+from planner.plan_report import plan_cost, plan_data, plan_text, why_data, why_text
+from planner.plan_times import plan_times, times_data
+from planner.texts import tell
 from planner.units import parse_bytes
 from planner.workload import Workload
 from planner.workload_lengths import Lengths
+
+if TYPE_CHECKING:
+    from planner.simulate import Simulation
 
 Count = Callable[[str], int]
 _LENGTHS = "a count, p50=800,p95=4000 (log-normal), or percentiles up to max=16000"
@@ -60,19 +68,23 @@ def add_parser(commands: Any, count: Count) -> None:
     add("--revision", help="branch, tag or commit on the Hub")
     add("--token", help="Hub token for a gated model, used for this call alone")
     add("--assume-plain-attention", action="store_true", help="treat an unknown architecture as plain attention")
+    add("--why", action="store_true", help="the arithmetic of every figure, with its numbers")
     add("--json", action="store_true", help="print JSON")
+    add("--markdown", action="store_true", help="print a report to send on")
 
 
-def run(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Model], count: Counter) -> int:
-    """Plans and prints. count: what images and audio become. Returns 0 where it fits, 1 where not. Errors: PlannerError."""
-    data = answer(arguments, read, count)
-    print(json.dumps(data, indent=2) if arguments.json else plan_text(data))
+def show(arguments: argparse.Namespace, data: dict[str, Any]) -> int:
+    """Prints the plan. Returns 0 where it fits, 1 where not."""
+    text = plan_markdown if arguments.markdown else plan_text
+    print(json.dumps(data, indent=2) if arguments.json else text(data))
+    if arguments.why and not arguments.json:
+        print(why_text(data))
     return 0 if data["verdict"] == "fits" else 1
 
 
 def answer(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Model], count: Counter) -> dict[str, Any]:
-    """The plan as data, see `plan_report.plan_data`. Errors: PlannerError."""
-    settings, work, given = _settings(arguments), _workload(arguments), _given(arguments.given or [])
+    """The plan as data, see `plan_report.plan_data`. count: what images and audio become. Errors: PlannerError."""
+    settings, work, given = settings_asked(arguments), _workload(arguments), given_asked(arguments.given or [])
     seen = asked(arguments)
     model = read(arguments)
     media = count(model, seen) if seen else None
@@ -89,24 +101,37 @@ def answer(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], M
         work = Workload(prompt_tokens=arguments.max_model_len)
     settings = shared(model, settings, given, arguments)
     found = plan(model, arguments.engine, settings, arguments.gpu, arguments.gpus, work, given)
-    price = None if arguments.price is None else plan_cost(found, arguments.price)
-    simulation, notes = None, tuple[str, ...]()
+    simulation: Simulation | EngineRefusal | None = None
     if work is not None and work.varies:
         from planner.simulate import simulate  # with numpy, which nothing else here needs
 
         try:
             simulation = simulate(found, seed=arguments.seed, progress=_progress("simulating"))
         except EngineRefusal as refusal:
-            notes = (f"no simulation: {refusal.message}",)
-    data = plan_data(found, simulation, price)
-    data["notes"] += notes
-    if media:
-        data["media"] = media_data(media)
-        data["notes"] += told(media)
+            simulation = refusal
+    data = data_of(found, simulation, arguments.price, media)
+    if arguments.why:
+        data["why"] = why_data(found, None if arguments.price is None else plan_cost(found, arguments.price))
     return data
 
 
-def _settings(arguments: argparse.Namespace) -> EngineSettings:
+def data_of(
+    found: Plan, simulation: Simulation | EngineRefusal | None = None, price: float | None = None, media: Found | None = None
+) -> dict[str, Any]:
+    """`plan_data` with all that a plan of the shell has. simulation: or why there is none; media: what images became."""
+    cost = None if price is None else plan_cost(found, price)
+    data = plan_data(found, None if isinstance(simulation, EngineRefusal) else simulation, cost)
+    data["times"] = times_data(found, plan_times(found))
+    if isinstance(simulation, EngineRefusal):
+        data["notes"].append(tell("no_simulation", reason=simulation.message))
+    if media:
+        data["media"] = media_data(media)
+        data["notes"] += told(media)
+    return with_config(data, found.model)
+
+
+def settings_asked(arguments: argparse.Namespace) -> EngineSettings:
+    """The engine's settings by the flags of `plan`. Errors: InputError."""
     name = arguments.engine
     if name in ("llama.cpp", "transformers"):
         words = argparse.Namespace(**{**vars(arguments), "max_model_len": None})
@@ -145,7 +170,8 @@ def _workload(arguments: argparse.Namespace) -> Workload | None:
     return Workload(Lengths.parse(arguments.prompt, "prompt"), output, requests, **rest)
 
 
-def _given(pairs: list[str]) -> dict[str, int]:
+def given_asked(pairs: list[str]) -> dict[str, int]:
+    """Bytes by term of NAME=SIZE. Errors: InputError."""
     found = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

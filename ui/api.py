@@ -27,7 +27,7 @@ from planner.version import VERSION
 
 COMMANDS = {"kv": "KV-cache bytes of a model", "plan": "does it start, how many requests, how long a context, what to change"}
 #: Flags that a stranger cannot use: files of the server, secrets, and what only a terminal shows.
-_LEFT_OUT = {"help", "lengths", "token", "json"}
+_LEFT_OUT = {"help", "lengths", "token", "json", "markdown"}
 _MOST_LENGTH = 400
 #: HTTP statuses, the first kind that an error is of.
 _STATUSES: tuple[tuple[type[PlannerError], int], ...] = (

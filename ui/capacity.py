@@ -21,6 +21,8 @@ from ui import (
     capacity_tiers,
     capacity_time,
     engine_input,
+    export,
+    import_plan,
     link,
     messages,
 )
@@ -100,12 +102,16 @@ def show(plan: Plan, asked: Asked) -> None:
         _engines(asked, plan)
     with advice, messages.guarded():  # last, because each change is planned again
         capacity_parts.advice(plan, asked)
+    with messages.guarded():
+        export.plan(plan, asked)
 
 
+import_plan.take("capacity")
 link.remember((*capacity_inputs.IN_LINK, *capacity_inputs.SHARED, *capacity_engines.IN_LINK, *engine_input.link_keys()))
 capacity_inputs.prepare()
 st.title(t("capacity.title"), anchor=False)
 st.markdown(t("capacity.lead"))
+import_plan.ask()
 
 with st.container(border=True):
     notices = st.container()

@@ -97,5 +97,6 @@ shell = command.line(chosen.model, chosen.argument, workload, encoder_tokens, ch
 show(chosen.model, plain, found, workload, choice, shell)
 with messages.guarded():
     command.show(chosen.model, chosen.argument, workload, encoder_tokens, choice)
+cache_bytes = (found.cache if found else plain).total_bytes
 with messages.guarded():
-    export.kv(command.line(chosen.model, chosen.argument, workload, encoder_tokens, choice), chosen.model, choice.option)
+    export.kv(shell, chosen.model, choice.option, cache_bytes)

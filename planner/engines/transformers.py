@@ -5,6 +5,7 @@ Measured on transformers 5.24 (and unchanged since 5.17): every rule here is hel
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 from pydantic import Field
@@ -15,6 +16,7 @@ from planner.engines.base import EngineSettings
 from planner.errors import EngineRefusal
 from planner.layers import Compressed, Cross, Full, Latent, LayerCache, ReferenceSliding, Sliding, Tensor
 from planner.model import Model
+from planner.texts import tell
 from planner.units import ceil_div
 
 name = "transformers"
@@ -68,9 +70,9 @@ def cache_bytes(
         prompt_tokens = min(check_count(prompt_tokens, "prompt_tokens"), tokens)
     own = storage_format(model.dtype if settings.dtype == "auto" else settings.dtype)
     layers = prompted(model.layers_for(name), prompt_tokens)
-    implementation, warnings = settings.cache_implementation, []
+    implementation, warnings = settings.cache_implementation, list[str]()
     if "own_cache" in model.cache_rules and implementation != "dynamic":
-        warnings.append(f"{implementation} has no effect: {model.cache_rules['own_cache']}")
+        warnings.append(tell("hf.no_effect", implementation=implementation, reason=model.cache_rules["own_cache"]))
         implementation = "dynamic"
     if implementation == "quantized":
         _check_quantized(model, encoder_tokens, settings)
@@ -88,7 +90,7 @@ def cache_bytes(
             engine=name,
         )
     if implementation.startswith("offloaded"):
-        warnings.append("offloaded: these bytes are in host memory; the device holds the layer in use and the next one")
+        warnings.append(tell("hf.offloaded"))
     length = max(tokens, settings.max_cache_len or 0) if static else tokens
 
     def positions(cache: LayerCache) -> tuple[int, int]:
@@ -191,6 +193,6 @@ def launch_command(model: Model, settings: Settings, max_new_tokens: int = 256) 
     dtype = model.dtype if settings.dtype == "auto" else settings.dtype
     return (
         "from transformers import AutoModelForCausalLM, AutoTokenizer\n"
-        f'model = AutoModelForCausalLM.from_pretrained("{model.name}", dtype="{dtype}", device_map="auto")\n'
+        f'model = AutoModelForCausalLM.from_pretrained({json.dumps(model.name)}, dtype="{dtype}", device_map="auto")\n'
         f"model.generate(**inputs, {', '.join(options)})"
     )

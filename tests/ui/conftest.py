@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from ui import export
+
 APP = Path(__file__).resolve().parents[2] / "app.py"
 
 OpenPage = Callable[..., AppTest]
@@ -37,3 +39,18 @@ def open_capacity(monkeypatch: pytest.MonkeyPatch) -> OpenPage:
     """The same of the Capacity page."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     return opening(60, "ui/capacity.py")
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The files that the page which was drawn last has on offer, by name."""
+    found: dict[str, str] = {}
+    offer = export._offer
+
+    def noted(*offered: export.File) -> None:
+        found.clear()
+        found.update({file.name: file.text() for file in offered})
+        offer(*offered)
+
+    monkeypatch.setattr(export, "_offer", noted)
+    return found

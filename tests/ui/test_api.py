@@ -94,7 +94,7 @@ def test_no_path_of_the_server_is_read(monkeypatch: pytest.MonkeyPatch, name: st
 
 def test_secrets_and_files_are_no_parameters() -> None:
     for command in api.COMMANDS:
-        assert not {"token", "lengths", "json", "help"} & set(api.flags(command))
+        assert not {"token", "lengths", "json", "markdown", "help"} & set(api.flags(command))
 
 
 def test_the_description_is_true() -> None:
