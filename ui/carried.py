@@ -17,6 +17,7 @@ from model_configs import catalogue
 from planner import hardware
 from planner.errors import PlannerError
 from ui.engine_fields import ARCHITECTURE, OPTIONS
+from ui.inputs import gpu_name
 
 State = Mapping[str, Any]
 #: What all pages speak of. gpu: a display name, or an amount of memory; model: the text of the model box.
@@ -97,6 +98,16 @@ def _own(key: str) -> Callable[[State, Any], dict[str, Any]]:
     return lambda state, value: {key: value} if _in_catalogue(value) else {}
 
 
+def _known_gpu(key: str) -> Callable[[State, Any], dict[str, Any]]:
+    """A box that has the GPUs of the table alone."""
+
+    def write(state: State, value: Any) -> dict[str, Any]:
+        name = gpu_name(str(value))
+        return {key: name} if any(gpu.name == name for gpu in hardware.gpus()) else {}
+
+    return write
+
+
 def _engine(key: str, *without: str) -> Callable[[State, Any], dict[str, Any]]:
     return lambda state, value: {key: value} if value in OPTIONS and value not in without else {}
 
@@ -108,7 +119,9 @@ PAGES: dict[str, Page] = {
         {"gpu": _one_gpu, "engine": lambda state: state.get("server"), "tokens": _length},
         {"gpu": lambda state, value: {"node": value}, "engine": _engine("server", ARCHITECTURE), "tokens": _prompt},
     ),
-    "learn": Page({"gpu": "learn_gpu"}, {"model": lambda state: state.get("learn_model")}, {"model": _own("learn_model")}),
+    "learn": Page(
+        {"model": "learn_model", "gpu": "learn_gpu"}, {}, {"model": _own("learn_model"), "gpu": _known_gpu("learn_gpu")}
+    ),
     "validate": Page({}, {}, {"model": _own("validate_model")}),
     "compare": Page(
         {"tokens": "length", "requests": "at_once"},

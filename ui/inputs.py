@@ -67,9 +67,11 @@ def workload() -> tuple[Workload, engine_input.Choice]:
 def _gpu() -> tuple[Gpu | None, str]:
     """The GPU and how a shell names it; a message where it is not known."""
     names = [gpu.name for gpu in hardware.gpus()]
+    said = dict.fromkeys(str(text) for text in (st.session_state.get("gpu"), st.query_params.get("gpu")) if text)
     name = st.selectbox(
-        t("input.gpu"), names, index=names.index(hardware.gpu(DEFAULT_GPU).name), key="gpu", bind="query-params",
-        accept_new_options=True, on_change=_name_gpu, help=t("input.gpu.help"),
+        t("input.gpu"), [*names, *(text for text in said if text not in names)],
+        index=names.index(hardware.gpu(DEFAULT_GPU).name), key="gpu", bind="query-params", accept_new_options=True,
+        on_change=_name_gpu, help=t("input.gpu.help"),
     )  # fmt: skip
     try:
         gpu = find_gpu(str(name))

@@ -73,9 +73,13 @@ def test_compare_begins_with_the_model_and_the_gpu(open_page: OpenPage) -> None:
     assert page.multiselect(key="cards").value[0] == "H200 141GB SXM5"
 
 
-def test_learn_speaks_of_the_model(open_page: OpenPage) -> None:
-    page = turned(open_page(model=GEMMA), LEARN)
+def test_learn_speaks_of_the_model_and_the_gpu_where_it_has_them(open_page: OpenPage) -> None:
+    page = turned(open_page(model=GEMMA, gpu="h200"), LEARN)
     assert page.selectbox(key="learn_model").value == GEMMA
+    assert page.selectbox(key="learn_gpu").value == "H200 141GB SXM5"
+    page = turned(open_page(model="org/unknown", gpu="96 GiB"), LEARN)
+    assert page.selectbox(key="learn_model").value == "Qwen/Qwen2.5-72B"
+    assert page.selectbox(key="learn_gpu").value == "H100 80GB SXM5"
 
 
 def test_lengths_that_vary_stay(open_capacity: OpenPage) -> None:
