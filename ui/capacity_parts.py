@@ -113,7 +113,7 @@ def memory(plan: Plan, asked: Asked) -> None:
         st.markdown(t("reason.terms"), width="content", help=t("reason.terms.help"))
         for place, term in enumerate(plan.terms):
             label = f"{words.term(term.name)} {fmt.size(term.bytes)}"
-            reason.popover(f"term_{place}", messages.plain(label), capacity_why.term(plan, asked, place), "secondary")
+            reason.popover(f"term_{place}", messages.plain(label), capacity_why.term(plan, asked, place))
     if len(plan.per_gpu) > 1:
         _cards(plan)
 

@@ -49,16 +49,16 @@ def tile(
     grid: DeltaGenerator, key: str, label: str, value: str, below: str | None, why: Reason | None, colour: Colour = "off"
 ) -> None:
     """A figure with its reason in the same frame."""
-    frame = grid.container(border=True, gap=None, height="stretch", vertical_alignment="distribute")
+    frame = grid.container(border=True, gap="small", height="stretch", vertical_alignment="distribute")
     frame.metric(label, value, below, delta_color=colour, delta_arrow="off")
     if why is not None:
         with frame:
             popover(key, t("reason.why", value=value), why)
 
 
-def popover(key: str, label: str, why: Reason, kind: Literal["secondary", "tertiary"] = "tertiary") -> None:
+def popover(key: str, label: str, why: Reason) -> None:
     """The reason behind a button."""
-    with st.popover(label, type=kind, key=f"why_{key}"):
+    with st.popover(label, key=f"why_{key}"):
         show(why)
 
 

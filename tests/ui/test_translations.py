@@ -89,7 +89,7 @@ def codes() -> dict[str, str]:
 
 @pytest.mark.parametrize("code", CHINESE)
 def test_every_code_of_the_planner_has_a_text(code: str) -> None:
-    """Errors, advice, reasons, kinds, and what is told; another language may use a field twice, and needs not say how many layers."""
+    """Errors, advice, reasons, kinds, what is told; another language may use a field twice, and need not say how many layers."""
     spoken, known = {**read(LOCALES / f"{code}.planner.yaml"), **read(LOCALES / f"{code}.told.yaml")}, codes()
     heads = {key.split(".")[0] for key in known}
     assert {key for key in spoken if key.split(".")[0] in heads} == set(known)
