@@ -92,6 +92,25 @@ NOTES: dict[str, str] = {
         " of the slots",
     "lora.trt": "whether TensorRT-LLM's cache of adapters comes out of the KV cache's share is not known; it is taken to,"
         " which is the cautious reading",
+    # How an engine stores keys and values
+    "rule.vllm.ignored": "this model class builds its attention without the KV dtype: always the model's",
+    "rule.vllm.asked": "as asked",
+    "rule.vllm.modelopt": "ModelOpt checkpoint: {where}",
+    "rule.vllm.class": "the class's default on {generation}",
+    "rule.vllm.compressed": "compressed-tensors: kv_cache_scheme of the checkpoint",
+    "rule.vllm.own": "the model's dtype: the checkpoint names no KV scheme",
+    "rule.sglang": "as SGLang stores them: {dtype}, pages of {page}, {ranks}",
+    "rule.rank": "on one rank",
+    "rule.ranks": "one of {ranks} ranks",
+    "rule.trt": "as TensorRT-LLM stores them: {dtype}, blocks of {block}, tp {ranks}",
+    "rule.tgi": "as TGI stores them (documented): blocks of {block} tokens, one of {shards} shards",
+    "rule.llama.one": "{cells:,} cells for one sequence",
+    "rule.llama.together": "{cells:,} cells for {sequences} sequences together",
+    "rule.llama.each": "{cells:,} cells for each of {sequences} sequences",
+    "rule.llama.type": "{type} takes {bytes} bytes for {elements} elements",
+    "rule.hf.fp8": "as fp8: 1 byte an element and one float32 scale for keys and for values",
+    "rule.hf.quantized": "as {backend} {nbits}-bit: groups of {group} with a scale and a zero point in the model's dtype, and"
+        " fewer than {residual} newest positions in full precision",
     # The model
     "model.float8": "the weights are {dtype}; the cache's dtype is taken to be bfloat16",
     "model.no_dtype": "the config states no dtype; bfloat16 is assumed",

@@ -92,7 +92,7 @@ def headline(model: Model, answer: Answer, workload: Workload, shell: str) -> No
     gpu_tile(tiles, model, cache, workload.gpu, shell, choice.ranks)
     over_limit(model, workload.tokens)
     if cache.rule:
-        st.caption(f":material/rule: {t('engine.rule', engine=choice.label, rule=messages.plain(cache.rule))}")
+        st.caption(f":material/rule: {t('engine.rule', engine=choice.label, rule=messages.plain(words.told(cache.rule)))}")
     for text in cache.warnings:
         st.info(messages.plain(messages.sentence(words.told(text))), icon=":material/info:")
 

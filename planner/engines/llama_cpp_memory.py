@@ -8,6 +8,7 @@ from planner.cache import CacheBytes, CachePart, LayerBytes
 from planner.engines.llama_cpp_context import Asked, Context, window_cells
 from planner.engines.llama_cpp_table import BlockType, Era, architectures, cache_types
 from planner.layers import Compressed, Cross, Full, IndexKeys, Latent, Layer, LayerCache, State
+from planner.texts import joined, tell
 from planner.units import ceil_div, round_up
 
 
@@ -89,12 +90,13 @@ def allocate(layers: tuple[Layer, ...], plan: Plan, warnings: tuple[str, ...]) -
 def rule_of(plan: Plan) -> str:
     """How the cells come about, in words."""
     context, types = plan.context, (plan.k_type, plan.v_type)
-    share = "one sequence" if context.n_seq_max == 1 else f"{context.n_seq_max} sequences together"
+    code = "rule.llama.one" if context.n_seq_max == 1 else "rule.llama.together"
     if context.streams > 1 or (plan.key_only and context.n_seq_max > 1):
-        share = f"each of {context.n_seq_max} sequences"
+        code = "rule.llama.each"
+    values = {} if code == "rule.llama.one" else {"sequences": context.n_seq_max}
     blocks = [kind for kind in dict.fromkeys(types) if kind.quantized]
-    stored = [f"{kind.name} takes {kind.bytes} bytes for {kind.block} elements" for kind in blocks]
-    return "; ".join([f"{context.cells:,} cells for {share}", *stored])
+    stored = [tell("rule.llama.type", type=kind.name, bytes=kind.bytes, elements=kind.block) for kind in blocks]
+    return joined([tell(code, cells=context.cells, **values), *stored])
 
 
 def _part(piece: _Piece) -> CachePart:

@@ -153,12 +153,12 @@ def cache_bytes(
         part = CachePart("draft", ceil_div(rows, share), None, None, None, None, draft, draft)
         held[fullest[-1]] = replace(held[fullest[-1]], parts=(*held[fullest[-1]].parts, part))
         warnings.append(tell("sglang.draft", layer=fullest[-1], bytes=draft))
-    rule = f"as SGLang stores them: {setup.kv_dtype}, pages of {setup.page_size}, {_ranks(setup)}"
+    rule = tell("rule.sglang", dtype=setup.kv_dtype, page=setup.page_size, ranks=_ranks(setup))
     return CacheBytes(tuple(held), tokens, requests, encoder_tokens, tuple(warnings), rule)
 
 
 def _ranks(setup: Setup) -> str:
-    return f"one of {setup.attention_tp} ranks" if setup.attention_tp > 1 else "on one rank"
+    return tell("rule.ranks", ranks=setup.attention_tp) if setup.attention_tp > 1 else tell("rule.rank")
 
 
 def pool(model: Model, settings: Settings | None = None, budget_bytes: int = 0, gpu: str | Gpu | None = None) -> Pool:

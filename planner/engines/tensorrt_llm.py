@@ -21,6 +21,7 @@ from planner.engines.versions import newer_than_known, rules_at, table
 from planner.hardware import Gpu
 from planner.layers import Cross
 from planner.model import Model
+from planner.texts import tell
 
 name = NAME
 VERSIONS = {row["from"]: str(row["date"]) for row in table(NAME)["versions"]}
@@ -111,7 +112,7 @@ def cache_bytes(
     for index, cost in enumerate(setup.costs):
         if index not in fullest:
             held[index] = setup.with_cross(layer_bytes(cost, 0, 0), 0, requests)
-    rule = f"as TensorRT-LLM stores them: {setup.kv_dtype}, blocks of {setup.block_size}, tp {setup.ranks}"
+    rule = tell("rule.trt", dtype=setup.kv_dtype, block=setup.block_size, ranks=setup.ranks)
     if setup.draft_row:
         # On the last stage in truth; counted on the fullest, which is never less.
         size = requests * blocks_of(setup, tokens + setup.settings.max_draft_len) * setup.block_size * setup.draft_row

@@ -148,7 +148,7 @@ def cache_bytes(
     warnings = [text for text in (newer_than_known(name, setup.settings.version),) if text]
     if encoder_tokens and any(isinstance(cache, Cross) for layer in model.layers for cache in layer.caches):
         warnings.append(tell("tgi.images"))
-    rule = f"as TGI stores them ({CONFIDENCE}): blocks of {setup.block_size} tokens, one of {setup.settings.num_shard} shards"
+    rule = tell("rule.tgi", block=setup.block_size, shards=setup.settings.num_shard)
     layers = tuple(layer_bytes(cost, rows, 0, requests) for cost in setup.costs)
     return CacheBytes(layers, tokens, requests, encoder_tokens, tuple(warnings), rule)
 

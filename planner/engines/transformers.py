@@ -176,11 +176,11 @@ def _quantized(
 
 def _quantized_rule(settings: Settings) -> str:
     if settings.backend == "fp8":
-        return "as fp8: 1 byte an element and one float32 scale for keys and for values"
-    return (
-        f"as {settings.backend} {settings.nbits}-bit: groups of {settings.q_group_size} with a scale and a zero point in the"
-        f" model's dtype, and fewer than {settings.residual_length} newest positions in full precision"
-    )
+        return tell("rule.hf.fp8")
+    return tell(
+        "rule.hf.quantized", backend=settings.backend, nbits=settings.nbits, group=settings.q_group_size,
+        residual=settings.residual_length,
+    )  # fmt: skip
 
 
 def launch_command(model: Model, settings: Settings, max_new_tokens: int = 256) -> str:

@@ -10,6 +10,7 @@ from planner.engines.vllm_facts import Facts
 from planner.engines.vllm_settings import Settings
 from planner.engines.vllm_tables import table
 from planner.errors import EngineRefusal, InputError, shown
+from planner.texts import tell
 from planner.units import ceil_div, round_up
 
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
@@ -89,20 +90,20 @@ def resolve(facts: Facts, settings: Settings, generation: str) -> Resolved:
     asked = settings.kv_cache_dtype
     own = kv_format(asked, facts.dtype)
     if facts.traits.get("ignores_kv_dtype"):
-        return Resolved(plain, plain, plain, "this model class builds its attention without the KV dtype: always the model's")
+        return Resolved(plain, plain, plain, tell("rule.vllm.ignored"))
     if asked != "auto":
-        return Resolved(own, own, plain, "as asked")
+        return Resolved(own, own, plain, tell("rule.vllm.asked"))
     scheme, where = modelopt_scheme(facts.model.config)
     if scheme:
         found = kv_format(scheme, facts.dtype)
-        return Resolved(found, found, plain, f"ModelOpt checkpoint: {where}")
+        return Resolved(found, found, plain, tell("rule.vllm.modelopt", where=where))
     default = facts.traits.get("auto_on", {}).get(generation)
     if default:
         found = kv_format(default, facts.dtype)
-        return Resolved(found, found, plain, f"the class's default on {generation}")
+        return Resolved(found, found, plain, tell("rule.vllm.class", generation=generation))
     if compressed_tensors_scheme(facts):
-        return Resolved(kv_format("fp8", facts.dtype), plain, plain, "compressed-tensors: kv_cache_scheme of the checkpoint")
-    return Resolved(plain, plain, plain, "the model's dtype: the checkpoint names no KV scheme")
+        return Resolved(kv_format("fp8", facts.dtype), plain, plain, tell("rule.vllm.compressed"))
+    return Resolved(plain, plain, plain, tell("rule.vllm.own"))
 
 
 def modelopt_scheme(config: Mapping[str, Any]) -> tuple[str | None, str]:
