@@ -70,7 +70,7 @@ def read(data: bytes) -> Opened:
     if "page" not in found and "asked" not in found:
         raise Wrong("page")
     page = found["page"] if "page" in found else import_shell.page_of(found)
-    if not isinstance(page, dict) or page.get("path") not in PAGES or not isinstance(page.get("query"), dict):
+    if not isinstance(page, dict) or str(page.get("path")) not in PAGES or not isinstance(page.get("query"), dict):
         raise Wrong("page")
     opened = _opened(cast(Path, page["path"]), page, found.get("config"))
     said = {name: found[name] for name in FIGURES if isinstance(found.get(name), int)}
@@ -100,11 +100,13 @@ def _config(config: object, values: dict[str, Any]) -> str | None:
         return None
     if not isinstance(config, dict):
         raise Wrong("config")
-    text = json.dumps(config)
     try:
+        text = json.dumps(config)
         model_configs.parse_config(text, t("input.config.origin.uploaded"))
     except PlannerError as problem:
         raise Wrong("config.bad", detail=problem.message) from None
+    except (ValueError, RecursionError):
+        raise Wrong("config") from None
     return text
 
 
@@ -158,7 +160,7 @@ def ask() -> None:
     """The place for a file, and what is wrong with the last one."""
     state = st.session_state
     turn = state.setdefault("import_count", 0)
-    # A new key after each file, so that the box closes and the same file can be opened again.
+    # A new key after each file, so that the box closes, which would hide the error, and the same file can be opened again.
     with st.container(key="open_plan"), st.popover(
         t("import.open"), icon=":material/folder_open:", key=f"open_plan_box_{turn}", type="tertiary"
     ):
@@ -167,10 +169,11 @@ def ask() -> None:
             args=(f"open_plan_{turn}",), help=t("import.file.help"),
         )  # fmt: skip
         st.caption(t("import.note"))
-    problem: Wrong | None = state.get("import_problem")
+    problem: Wrong | None = state.pop("import_problem", None)
     if problem is not None:
         fields = {name: messages.plain(_called(value) if name == "name" else value) for name, value in problem.fields.items()}
-        st.error(t(f"import.error.{problem.name}", **fields), icon=":material/error:", title=t("import.error.title"))
+        title = t("import.error.title", file=messages.plain(state.pop("import_file", "")))
+        st.error(t(f"import.error.{problem.name}", **fields), icon=":material/error:", title=title)
     told = state.pop("import_told", None)
     if told is not None:
         st.toast(t("import.opened"), icon=":material/check_circle:")
@@ -203,11 +206,10 @@ def _uploaded(key: str) -> None:
     """The file that was just chosen, read and checked; the page is told what it says at the top of its next draw."""
     state = st.session_state
     upload = state.get(key)
-    state.pop("import_problem", None)
     if upload is None:
         return
+    state.import_count += 1
     try:
         state.import_opened = read(upload.getvalue())
-        state.import_count += 1
     except Wrong as problem:
-        state.import_problem = problem
+        state.import_problem, state.import_file = problem, str(upload.name)[:_NAME]

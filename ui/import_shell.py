@@ -13,7 +13,7 @@ from planner.dtypes import storage_format
 from planner.engines.base import EngineSettings
 from planner.errors import PlannerError
 from planner.units import GIB, parse_bytes
-from ui import api, capacity_given, capacity_inputs, inputs
+from ui import api, capacity_given, capacity_inputs, inputs, model_own
 from ui.engine_fields import ARCHITECTURE, fields, key
 from ui.import_values import Path, Wrong
 
@@ -25,7 +25,7 @@ _PAGES: dict[str, Path] = {"plan": "capacity", "kv": "plan"}
 def page_of(data: Mapping[str, Any]) -> dict[str, Any]:
     """A `page` object of the shell's answer, as the page exports it. Raises Wrong."""
     asked = data["asked"]
-    if not isinstance(asked, dict) or asked.get("command") not in _PAGES or not isinstance(asked.get("model"), str):
+    if not isinstance(asked, dict) or str(asked.get("command")) not in _PAGES or not isinstance(asked.get("model"), str):
         raise Wrong("question")
     command = asked["command"]
     try:
@@ -33,15 +33,16 @@ def page_of(data: Mapping[str, Any]) -> dict[str, Any]:
         query = _plan(arguments) if command == "plan" else _kv(arguments, data)
     except PlannerError as problem:
         raise Wrong("shell", detail=problem.message) from None
-    name = "config.json" if "config" in data else arguments.model
-    if "config" not in data and str((data.get("model") or {}).get("source", "")).startswith(("path:", "dict:")):
+    name = model_own.CONFIG if "config" in data else arguments.model
+    model = data["model"] if isinstance(data.get("model"), dict) else {}
+    if "config" not in data and str(model.get("source", "")).startswith(("path:", "dict:")):
         raise Wrong("file", model=name)
     query["model"] = name
     if arguments.revision:
         query["revision"] = arguments.revision
     page: dict[str, Any] = {"path": _PAGES[command], "query": {word: _text(value) for word, value in query.items()}}
     if arguments.assume_plain_attention:
-        page["assumed"] = [f"assume:{name}:{(data.get('model') or {}).get('model_type')}"]
+        page["assumed"] = [f"assume:{name}:{model.get('model_type')}"]
     return page
 
 
@@ -97,7 +98,7 @@ def _plan(arguments: argparse.Namespace) -> dict[str, Any]:
     for term, size_bytes in given.items():
         if term not in capacity_given.TERMS:
             raise Wrong("no_input", name=f"--given {term[:40]}")
-        query[capacity_given.key(term)] = size_bytes / GIB
+        query[capacity_given.key(term)] = min(size_bytes, 2**63) / GIB
     return query
 
 
@@ -110,7 +111,7 @@ def _lengths(arguments: argparse.Namespace) -> dict[str, Any]:
         return {"fill": True}
     counts = [text.replace("_", "").strip() for text in (prompt, output)]
     if all(text.isascii() and text.isdigit() for text in counts):
-        return {"fill": False, "vary": "fixed", "prompt": int(counts[0]), "output": int(counts[1])}
+        return {"fill": False, "vary": "fixed", "prompt": counts[0], "output": counts[1]}
     return {"fill": False, "vary": "percentiles", "prompts": prompt, "outputs": output}
 
 

@@ -85,6 +85,7 @@ class Rule:
         return value
 
 
+@functools.cache
 def names(path: Path) -> tuple[str, ...]:
     """Every name that a link of this page may have, `hub` aside, which is an older word for a model of the Hub."""
     if path == "plan":

@@ -79,7 +79,7 @@ def test_a_bad_file_is_one_error(page: Watched, tmp_path: Path) -> None:
     page.open("capacity?load=21")
     file = tmp_path / "plan.json"
     file.write_text('{"schema_version": 99}', encoding="utf-8")
-    opened(page, file, "This file was not opened, and nothing was changed")
+    opened(page, file, "plan.json was not opened, and nothing was changed")
     assert page.page.get_by_text("this planner reads up to 1").count() == 1
     assert page.page.locator(".st-key-load input").input_value() == "21"
     assert page.wrong == []

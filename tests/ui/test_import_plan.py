@@ -58,6 +58,9 @@ def changed(saved: dict[str, Any], **query: object) -> str:
         (lambda saved: shells(saved, requests="x"), "whole number"),
         (lambda saved: shells(saved, weights="Q4_K_M"), "no input"),
         (lambda saved: shells(saved, command="log"), "no question"),
+        (lambda saved: shells(saved, command=["plan"]), "no question"),
+        (lambda saved: shells(saved, given=[f"kv={'9' * 400}GiB"]), "It is from 0 to"),
+        (lambda saved: json.dumps({**saved, "page": {"path": [], "query": {}}}), "does not say what was asked"),
         (lambda saved: shells({**saved, "model": {"source": "path:m.gguf"}}, model="m.gguf"), "The model was the file"),
     ],
 )  # fmt: skip
