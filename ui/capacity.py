@@ -36,7 +36,8 @@ def answered(asked: Asked) -> Plan | None:
     try:
         return capacity_ask.answer(asked)
     except PlannerError as problem:
-        _refused(problem, t("capacity.refused", engine=LABELS[asked.option]))
+        with verdict:
+            _refused(problem, t("capacity.refused", engine=LABELS[asked.option]))
         if not isinstance(problem, EngineRefusal):
             return None
     with messages.guarded():
@@ -66,9 +67,9 @@ def _refused(problem: PlannerError, title: str) -> None:
 
 
 def show(plan: Plan, asked: Asked) -> None:
-    """Everything below the inputs, each part on its own: where one fails, the others stand. What takes longer is drawn last, in
-    its place."""
-    with messages.guarded():
+    """The verdict above the inputs and everything below them, each part on its own: where one fails, the others stand. What takes
+    longer is drawn last, in its place."""
+    with verdict, messages.guarded():
         capacity_parts.verdict(plan, asked)
     with messages.guarded():
         capacity_parts.tiles(plan, asked)
@@ -113,6 +114,7 @@ st.title(t("capacity.title"), anchor=False)
 st.markdown(t("capacity.lead"))
 import_plan.ask()
 
+verdict = st.container()  # in sight while the inputs are changed
 with st.container(border=True):
     notices = st.container()
     asked = capacity_inputs.ask()

@@ -38,7 +38,7 @@ def take_cell(page: Watched, column: int, row: int) -> None:
 
 
 def test_the_capacity_page_opens_and_an_advice_is_applied(page: Watched) -> None:
-    page.open()
+    page.open("?model=meta-llama/Llama-3.1-8B&gpu=h100&tokens=8192&requests=16")
     page.page.get_by_text("Capacity", exact=True).first.click()
     page.page.get_by_text("Starts. 16 requests of 8,192 tokens").first.wait_for(timeout=30_000)
     page.page.locator(".st-key-load input").fill("100")

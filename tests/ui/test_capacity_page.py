@@ -224,22 +224,13 @@ def test_a_link_with_a_bad_value_says_so_and_stands(open_capacity: OpenPage, nam
     assert page.metric
 
 
-def test_the_plan_pages_default_model_stays_in_the_link(open_capacity: OpenPage) -> None:
+def test_each_page_has_a_default_model_that_its_link_leaves_out(open_capacity: OpenPage) -> None:
     page = open_capacity()
+    assert page.selectbox(key="model").value == LLAMA
+    assert "model" not in page.query_params
     page.selectbox(key="model").set_value("Qwen/Qwen2.5-72B").run()
-    assert page.query_params["default"] == "Qwen/Qwen2.5-72B"
-    again = open_capacity(default="Qwen/Qwen2.5-72B")
-    assert again.selectbox(key="model").value == "Qwen/Qwen2.5-72B"
-    assert "default" not in again.selectbox(key="model").set_value(LLAMA).run().query_params
-    assert open_capacity(default="no such model").selectbox(key="model").value == LLAMA
-
-
-def test_the_plan_page_keeps_its_own_engine_and_gpu(open_page: OpenPage) -> None:
-    page = open_page(engine="sglang", gpu="H200 141GB SXM5")
-    page.switch_page("ui/capacity.py").run()
-    assert page.selectbox(key="server").value == "vllm"
-    assert page.selectbox(key="model").value == "Qwen/Qwen2.5-72B"
-    assert not page.exception
+    assert page.query_params["model"] == "Qwen/Qwen2.5-72B"
+    assert open_capacity(model="Qwen/Qwen2.5-72B").selectbox(key="model").value == "Qwen/Qwen2.5-72B"
 
 
 def test_the_same_question_is_planned_once(open_capacity: OpenPage, monkeypatch: pytest.MonkeyPatch) -> None:
