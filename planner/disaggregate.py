@@ -21,6 +21,7 @@ from planner.hardware import Gpu, Node
 from planner.latency import latency
 from planner.latency_efficiency import Range, factor
 from planner.model import Model
+from planner.texts import tell
 from planner.units import GB, ceil_div
 from planner.workload import Workload
 
@@ -212,10 +213,10 @@ def _balance(first: Role, second: Role) -> tuple[Range | None, Bound | None]:
 
 
 def _notes(first: Role, second: Role) -> tuple[str, ...]:
-    found = []
+    found = list[str]()
     if first.requests_per_s is None or second.requests_per_s is None:
-        found.append("no balance: the speed of pipeline stages, or of one of the GPUs, is not estimated")
+        found.append(tell("apart.no_balance"))
     if first.plan.engine == "tensorrt-llm":
-        found.append("each server's options.yaml needs cache_transceiver_config: {backend: DEFAULT}, and a front end over both")
-    found.append("a prompt's cache leaves the prefill GPUs only when it is over; more prompts at once need more room there")
+        found.append(tell("apart.transceiver"))
+    found.append(tell("apart.leaves"))
     return tuple(dict.fromkeys((*first.plan.notes, *second.plan.notes, *found)))

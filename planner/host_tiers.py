@@ -18,6 +18,7 @@ from planner.engines.vllm_setup import prepare
 from planner.hardware import Gpu
 from planner.latency_efficiency import Range, factor
 from planner.layers import Latent
+from planner.texts import joined, tell
 from planner.units import GB, GIB, MIB, ceil_div, round_up
 
 #: vLLM's host pool is cut into pages of the operating system.
@@ -66,7 +67,7 @@ def host_tiers(plan: Plan) -> tuple[HostTier, ...]:
     found = rule(plan) if rule else []
     adapters = lora.host_bytes(plan.model, plan.engine, plan.settings)
     if adapters:
-        note = "adapters that are not in a slot wait here; each rank keeps whole ones"
+        note = tell("tier.adapters")
         found.append(
             HostTier("max_cpu_loras", adapters * _ranks(plan), None, None, None, 0, None, note, "planner.lora.adapter_bytes")
         )
@@ -115,13 +116,13 @@ def _vllm(plan: Plan) -> list[HostTier]:
         if settings.kv_offloading_backend == "lmcache":
             chunk = ceil_div(_LMCACHE_CHUNK, setup.layout.block_size) * block * _ranks(plan)
             per = ceil_div(plan.length, _LMCACHE_CHUNK)
-            note, source = "kept by an LMCache server, whose own setting must give it this size", "LMCache, chunks of 256 tokens"
+            note, source = tell("tier.lmcache"), "LMCache, chunks of 256 tokens"
             found.append(_cache(plan, "kv_offloading_size", size, size // chunk, per, chunk, note, source))
         else:
             # Ranks that hold the same latents keep one copy.
             copies = 1 if _same_on_ranks(plan) else _ranks(plan)
             aligned = round_up(block * copies, _PAGE)
-            note = "the least recently used blocks go first; written as they fill up, windows as long as they reach"
+            note = tell("tier.offloading")
             found.append(_cache(plan, "kv_offloading_size", size, size // aligned, request, aligned, note,
                                 "vLLM 0.33.0, v1/kv_offload/cpu/spec.py", copies))  # fmt: skip
     if settings.swap_space or (settings.swap_space is None and _swaps(settings.version)):
@@ -146,8 +147,7 @@ def _swapped(plan: Plan, request: int, block: int) -> HostTier:
     old = _swaps(plan.settings.version)
     each = int((_SWAP_SPACE if plan.settings.swap_space is None else plan.settings.swap_space) * GIB)
     blocks = each // block if old and block else 0
-    note = ("for preempted beams and sequences, not for later requests" if old
-            else "engine V1 does not swap: what it preempts is computed again")  # fmt: skip
+    note = tell("tier.swap" if old else "tier.no_swap")
     found = _cache(plan, "swap_space", each * _ranks(plan) * old, blocks, request, block * _ranks(plan), note,
                    "vLLM 0.7, worker/worker.py, determine_num_available_blocks")  # fmt: skip
     return found
@@ -157,7 +157,7 @@ def _offloaded_weights(plan: Plan) -> HostTier:
     size = int(plan.settings.cpu_offload_gb * GIB)
     whole = plan.model.weight_bytes
     each = min(size, ceil_div(whole, _ranks(plan))) if whole else size
-    note = "weights that every step reads over the slot: the time comes on top of each step"
+    note = tell("tier.weights")
     return HostTier("cpu_offload_gb", each * _ranks(plan), None, None, None, 0, transfer(plan.gpu, each), note,
                     "vLLM 0.33.0, model_executor/offloader/uva.py")  # fmt: skip
 
@@ -174,11 +174,11 @@ def _sglang(plan: Plan) -> list[HostTier]:
     pages = tokens // page
     size = int((pages + 1) * page * row)
     if settings.hicache_ratio is None and not settings.hicache_size:
-        note = f"{settings.hicache_write_policy}; a smaller pool where the host has too little memory free"
+        note: str = tell("tier.hicache", policy=settings.hicache_write_policy)
     else:
-        note = f"{settings.hicache_write_policy}; SGLang refuses to start where the host has less free, 10 GiB left out"
+        note = tell("tier.hicache_fixed", policy=settings.hicache_write_policy)
     if "swa_tokens" in pool.details or "mamba_slots" in pool.details:
-        note += "; windows and states have pools of their own in the same proportion"
+        note = joined((note, tell("tier.pools")))
     name, source = "hicache_size" if settings.hicache_size else "hicache_ratio", "SGLang 0.5.23, mem_cache/pool_host/base.py"
     per, block = ceil_div(plan.length, page), int(page * row) * ranks
     return [_cache(plan, name, size * ranks, pages, per, block, note, source)]
@@ -190,7 +190,7 @@ def _tensorrt_llm(plan: Plan) -> list[HostTier]:
         return []
     block = int(pool.details["bytes_per_token"]) * int(pool.details["tokens_per_block"])
     per = ceil_div(plan.length, int(pool.details["tokens_per_block"]))
-    note = "blocks that would be thrown away are copied here, and back when a prompt begins with them"
+    note = tell("tier.secondary")
     return [_cache(plan, "host_cache_size", size * _ranks(plan), int(pool.details["secondary_blocks"]), per,
                    block * _ranks(plan), note, "TensorRT-LLM, kvCacheManager.cpp: the secondary pool of each rank")]  # fmt: skip
 
@@ -206,8 +206,7 @@ def _llama_cpp(plan: Plan) -> list[HostTier]:
         return []
     size = max(limit, 0) * MIB
     kept = size // each if limit > 0 else None
-    note = "prompts of slots that were taken over, the oldest out first; at least one is kept, however large" if limit > 0 else (
-        "without a limit: as much as prompts come")  # fmt: skip
+    note = tell("tier.prompts" if limit > 0 else "tier.unlimited")
     tokens = None if kept is None else kept * plan.length
     back = transfer(plan.gpu, each / max(1, len(plan.per_gpu)))
     return [HostTier("cache_ram", size, kept, tokens, kept, each, back, note, "llama.cpp, --cache-ram; 8,192 MiB by default")]

@@ -121,6 +121,25 @@ NOTES: dict[str, str] = {
     "model.no_size": "the checkpoint's size could not be read ({reason}); weights are {confidence}",
     "model.no_processor": "the processor's files could not be read ({reason}); images and audio are counted by defaults",
     "model.no_quantization": "hf_quant_config.json could not be read ({reason}); it may ask for an fp8 cache",
+    # Host memory
+    "tier.adapters": "adapters that are not in a slot wait here; each rank keeps whole ones",
+    "tier.lmcache": "kept by an LMCache server, whose own setting must give it this size",
+    "tier.offloading": "the least recently used blocks go first; they are written as they fill up, windows as long as they"
+        " reach",
+    "tier.swap": "for preempted beams and sequences, not for later requests",
+    "tier.no_swap": "engine V1 does not swap: what it preempts is computed again, so that this memory stays unused",
+    "tier.weights": "weights that every step reads over the slot: the time comes on top of each step",
+    "tier.hicache": "{policy}; a smaller pool where the host has too little memory free",
+    "tier.hicache_fixed": "{policy}; SGLang refuses to start where the host has less free, 10 GiB left out",
+    "tier.pools": "windows and states have pools of their own in the same proportion",
+    "tier.secondary": "blocks that would be thrown away are copied here, and back when a prompt begins with them",
+    "tier.prompts": "prompts of slots that were taken over, the oldest out first; at least one is kept, however large",
+    "tier.unlimited": "without a limit: as much as prompts come",
+    # Prefill and decode on GPUs of their own
+    "apart.no_balance": "no balance: the speed of pipeline stages, or of one of the GPUs, is not estimated",
+    "apart.transceiver": "each server's options.yaml needs cache_transceiver_config: {{backend: DEFAULT}}, and a front end"
+        " over both",
+    "apart.leaves": "a prompt's cache leaves the prefill GPUs only when it is over; more prompts at once need more room there",
     # Times and cost
     "time.link": "how fast {gpu}s exchange data is not known: only the start of each exchange is counted, so that times are"
         " too low",

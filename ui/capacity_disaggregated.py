@@ -39,7 +39,7 @@ def show(asked: Asked, answer: Callable[[Asked, int, int], Disaggregation], name
     notes += [t("capacity.others.given")] if asked.given else []
     st.caption("  \n".join((t("capacity.apart.note"), *notes)))
     for text in found.notes:
-        st.caption(messages.plain(messages.sentence(text)))
+        st.caption(messages.plain(messages.sentence(words.told(text))))
     with st.expander(t("capacity.apart.commands"), icon=":material/terminal:", key="apart_commands"):
         for one in (found.prefill, found.decode):
             st.code(one.command, language="bash", wrap_lines=True)

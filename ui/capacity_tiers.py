@@ -6,7 +6,7 @@ import streamlit as st
 
 from planner.capacity_plan import Plan
 from planner.host_tiers import HostTier, host_bytes, host_tiers
-from ui import capacity_time, messages
+from ui import capacity_time, messages, words
 from ui import format as fmt
 from ui.engine_fields import flag
 from ui.i18n import t
@@ -25,7 +25,8 @@ def show(plan: Plan) -> None:
     st.caption(t("capacity.tiers.note", length=f"{plan.length:,}"))
     sources = [
         {
-            t("capacity.tiers.setting"): f"`{flag(plan.engine, tier.name)}`", t("capacity.tiers.what"): messages.plain(tier.note),
+            t("capacity.tiers.setting"): f"`{flag(plan.engine, tier.name)}`",
+            t("capacity.tiers.what"): messages.plain(words.told(tier.note)),
             t("capacity.tiers.source"): messages.plain(tier.source),
         }
         for tier in tiers
