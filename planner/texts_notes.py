@@ -34,7 +34,7 @@ NOTES: dict[str, str] = {
     "vllm.override": "num_gpu_blocks_override {asked:,} is more than the {blocks:,} blocks that were measured to fit: vLLM"
         " then takes memory that it does not have; lower it, or leave it out",
     "vllm.general": "{model} has not been compared with vLLM itself here: the figure follows vLLM's general rules; hold it"
-        " against the log of a start (Explain page) before you rely on it",
+        " against the log of a start (Explain page, or planner log) before you rely on it",
     "vllm.kernels": "vLLM plans this cache on {gpu}, but its kernels need compute capability {needed}: it fails as soon as it"
         " runs; take a newer GPU",
     "vllm.between": "vLLM's rules changed between {last} and {first} ({facts}), and {version} lies between: it is taken to"
