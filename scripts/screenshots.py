@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -27,8 +27,27 @@ DESKTOP: ViewportSize = {"width": 1440, "height": 1000}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 UNKNOWN = '{"model_type": "made_up", "num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512, "kv_magic": 3}'
 
-#: name: (query with the page where it is not the first, width, colour scheme, pasted config or None)
-SCENES: dict[str, tuple[dict[str, object], ViewportSize, Literal["light", "dark"], str | None]] = {
+Scheme = Literal["light", "dark"]
+Act = Callable[[Page], None]
+
+
+def paste_unknown(page: Page) -> None:
+    """Somebody's own config, of an architecture that nobody knows, in the model box."""
+    box = page.locator(".st-key-model input")
+    box.click()
+    box.fill(UNKNOWN)
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(800)
+
+
+def try_example(page: Page) -> None:
+    """The example log of the Explain page."""
+    page.locator(".st-key-explain_example button").click()
+    page.get_by_text("Printed and worked out").wait_for(timeout=90_000)
+
+
+#: name: (query with the page where it is not the first, width, colour scheme, what a person does there)
+SCENES: dict[str, tuple[dict[str, object], ViewportSize, Scheme, Act | None]] = {
     "plan": ({}, DESKTOP, "light", None),
     "plan-dark": ({"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "requests": 8}, DESKTOP, "dark", None),
     "plan-zh-CN": ({"lang": "zh-CN"}, DESKTOP, "light", None),
@@ -47,12 +66,12 @@ SCENES: dict[str, tuple[dict[str, object], ViewportSize, Literal["light", "dark"
     ),
     "engine-phone": ({"model": "openai/gpt-oss-120b", "engine": "llama.cpp", "requests": 4, "gpu": "h100"}, PHONE, "light", None),
     "engine-refused": ({"model": "openai/whisper-large-v3", "engine": "sglang", "tokens": 448}, DESKTOP, "light", None),
-    "error": ({"tokens": "many", "gpu": "banana"}, DESKTOP, "light", UNKNOWN),
+    "error": ({"tokens": "many", "gpu": "banana"}, DESKTOP, "light", paste_unknown),
     "deep": ({"model": "meta-llama/Llama-3.1-405B", "requests": 4}, DESKTOP, "light", None),
 }  # fmt: skip
 
 #: The Capacity page: what it is asked, by name.
-ASKED: dict[str, tuple[dict[str, object], ViewportSize, Literal["light", "dark"]]] = {
+ASKED: dict[str, tuple[dict[str, object], ViewportSize, Scheme]] = {
     "capacity": ({"model": "meta-llama/Llama-3.3-70B-Instruct", "gpus": 4, "load": 64, "price": 2.5}, DESKTOP, "light"),
     "capacity-short": ({"model": "deepseek-ai/DeepSeek-V3", "node": "8xh100"}, DESKTOP, "dark"),
     "capacity-phone": ({"server": "sglang"}, PHONE, "light"),
@@ -85,10 +104,28 @@ ASKED: dict[str, tuple[dict[str, object], ViewportSize, Literal["light", "dark"]
 }  # fmt: skip
 SCENES.update({name: ({"page": "capacity", **query}, size, scheme, None) for name, (query, size, scheme) in ASKED.items()})
 
+_ROW = {"page": "compare", "dtypes": ["auto", "fp8"], "order": "requests", "row": 1}
+#: The other pages, each wide and light, and dark or on a phone.
+SCENES.update({
+    "compare": ({"page": "compare"}, DESKTOP, "light", None), "compare-row": (_ROW, DESKTOP, "dark", None),
+    "compare-phone": ({"page": "compare", "row": 0}, PHONE, "dark", None),
+    "explain": ({"page": "explain"}, DESKTOP, "light", try_example),
+    "explain-phone": ({"page": "explain"}, PHONE, "dark", try_example),
+    "validate": ({"page": "validate", "validate_source": "results"}, DESKTOP, "light", None),
+    "validate-phone": ({"page": "validate"}, PHONE, "dark", None),
+    "learn": ({"page": "learn"}, DESKTOP, "light", None), "learn-phone": ({"page": "learn"}, PHONE, "dark", None),
+    "method": ({"page": "method"}, DESKTOP, "light", None), "method-phone": ({"page": "method"}, PHONE, "dark", None),
+})  # fmt: skip
+#: How much of a long page is shown, in pixels; the whole of any other.
+TALLEST = {"learn": 2_400, "learn-phone": 3_000, "method": 2_400, "method-phone": 3_000}
+
 #: Streamlit scrolls inside this element, not in the window.
 HEIGHT = "document.querySelector('[data-testid=\"stMain\"]').scrollHeight"
 #: What the documents show; the others are for looking at.
-SHOWN = ("plan", "plan-dark", "plan-zh-CN", "plan-zh-TW", "plan-phone", "hybrid", "engine", "engine-phone", "capacity", "error")
+SHOWN = (
+    "plan", "plan-dark", "plan-zh-CN", "plan-zh-TW", "plan-phone", "hybrid", "engine", "engine-phone", "capacity", "compare-row",
+    "explain", "learn", "error",
+)  # fmt: skip
 
 
 def free_port() -> int:
@@ -119,7 +156,8 @@ def serving() -> Iterator[str]:
 
 def settle(page: Page) -> None:
     """Wait until the page has its answer or says why not, and its figures are drawn."""
-    page.locator('[data-testid="stMetric"], [data-testid="stAlert"]').first.wait_for(timeout=90_000)
+    page.locator('[data-testid="stMain"] h1').first.wait_for(timeout=90_000)
+    page.wait_for_timeout(1_000)
     page.wait_for_function("!document.querySelector('[data-testid=\"stStatusWidget\"]')", timeout=90_000)
     heights = [-1]
     while len(set(heights[-4:])) > 1 or len(heights) < 4:
@@ -127,10 +165,10 @@ def settle(page: Page) -> None:
         heights.append(int(page.evaluate(HEIGHT)))
 
 
-def take(page: Page, path: Path, width: int) -> None:
+def take(page: Page, path: Path, width: int, tallest: int = 8_000) -> None:
     """A picture of the whole page, the window being made as high as the content."""
     height = page.evaluate(HEIGHT)
-    page.set_viewport_size({"width": width, "height": min(int(height) + 60, 8_000)})
+    page.set_viewport_size({"width": width, "height": min(int(height) + 60, tallest)})
     page.wait_for_timeout(1_200)
     page.screenshot(path=path)
 
@@ -145,19 +183,16 @@ def main() -> None:
     with serving() as address, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for name in options.scenes or SHOWN:
-            query, size, scheme, pasted = SCENES[name]
+            query, size, scheme, act = SCENES[name]
             context = browser.new_context(viewport=size, color_scheme=scheme, device_scale_factor=1.5 if size is PHONE else 1)
             page = context.new_page()
             link = dict(query)
-            page.goto(f"{address}/{link.pop('page', '')}?{urlencode(link)}")
+            page.goto(f"{address}/{link.pop('page', '')}?{urlencode(link, doseq=True)}")
             settle(page)
-            if pasted:
-                page.get_by_text("config.json", exact=True).click()
-                page.locator(".st-key-paste textarea").fill(pasted)
-                page.keyboard.press("Control+Enter")
-                page.wait_for_timeout(800)
+            if act is not None:
+                act(page)
                 settle(page)
-            take(page, options.out / f"{name}.png", size["width"])
+            take(page, options.out / f"{name}.png", size["width"], TALLEST.get(name, 8_000))
             context.close()
             print(name)
         browser.close()

@@ -11,6 +11,7 @@ from planner.engines.llama_cpp_table import cache_types
 from planner.hardware import Gpu
 from planner.model import Model
 from ui import format as fmt
+from ui import messages
 from ui.engine_dtypes import settings_for
 from ui.engine_fields import LABELS
 from ui.i18n import t
@@ -34,11 +35,16 @@ def show(model: Model, gpu: Gpu) -> None:
         rows.append(_row(f"{name} (llama.cpp)", each, None, whole, model))
     st.table(rows, border="horizontal", hide_index=True, alt=t("learn.quantised.alt"))
     st.markdown(t("learn.quantised.engines"))
-    words = ("fp8", "int8", "int4")
-    has = [
-        {t("learn.engines.engine"): LABELS[option], **{word: _settings(option, word) for word in words}} for option in ENGINES
-    ]
-    st.table(has, border="horizontal", hide_index=True, alt=t("learn.quantised.engines.alt"))
+    engines = [
+        {
+            t("learn.quantised.format"): word,
+            t("learn.engines.engine"): ", ".join(
+                f"{LABELS[option]} ({name})" for option in ENGINES if (name := _setting(option, word)) is not None
+            ),
+        }
+        for word in _FORMATS[1:]
+    ]  # fmt: skip
+    st.table(engines, border="horizontal", hide_index=True, alt=t("learn.quantised.engines.alt"))
 
 
 def _row(name: str, each: float, size: int | None, whole: int, model: Model) -> dict[str, str]:
@@ -50,7 +56,7 @@ def _row(name: str, each: float, size: int | None, whole: int, model: Model) -> 
     }  # fmt: skip
 
 
-def _settings(option: str, word: str) -> str:
-    """The setting that stores keys and values so, in the engine's own word; a dash where it has none."""
+def _setting(option: str, word: str) -> str | None:
+    """The engine's own word for this format; None where it has none."""
     values = settings_for(option, word)
-    return "–" if values is None else f"`{next(value for name, value in values.items() if name != 'cache_implementation')}`"
+    return None if values is None else messages.plain(next(v for name, v in values.items() if name != "cache_implementation"))

@@ -33,10 +33,9 @@ def show(model: Model, gpu: Gpu) -> None:
     once = architecture_bytes(model, shared).total_bytes if shared else 0
     more = architecture_bytes(model, prompt + draft).total_bytes - kv
     whole, part = (activation_parts(model, Load(tokens, 1))[1] for tokens in (prompt, min(chunk, prompt)))
-    what, bytes_, steps = t("learn.helpers.what"), t("learn.helpers.memory"), t("learn.helpers.time")
-    rows = [
-        {what: t(f"learn.helpers.name.{name}"), bytes_: memory, steps: time}
-        for name, memory, time in (
+    lines = [
+        t("learn.helpers.line", name=t(f"learn.helpers.name.{name}"), memory=memory, steps=steps)
+        for name, memory, steps in (
             ("chunked", t("learn.helpers.chunked.memory", whole=fmt.size(whole), part=fmt.size(part), kv=fmt.size(kv)),
              t("learn.helpers.chunked.time", count=ceil_div(prompt, chunk), chunk=min(chunk, prompt))),
             ("prompt", t("learn.helpers.prompt.memory", once=fmt.size(once), saved=fmt.size(once * (requests - 1)),
@@ -46,4 +45,4 @@ def show(model: Model, gpu: Gpu) -> None:
              t("learn.helpers.speculative.time", most=draft + 1)),
         )
     ]  # fmt: skip
-    st.table(rows, border="horizontal", hide_index=True, alt=t("learn.helpers.alt"))
+    st.info("\n".join(lines), icon=":material/fast_forward:")

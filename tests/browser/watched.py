@@ -52,3 +52,19 @@ def choose(page: Page, key: str, text: str) -> None:
     box.fill(text)
     page.get_by_role("option", name=text, exact=True).first.wait_for()
     page.keyboard.press("Enter")
+
+
+def quiet(page: Page) -> None:
+    """Wait until the page has drawn all that was asked, and stands still."""
+    page.wait_for_timeout(300)
+    page.wait_for_function("!document.querySelector('[data-testid=\"stStatusWidget\"]')", timeout=90_000)
+    page.wait_for_function(_STILL, timeout=90_000)
+
+
+#: True where the words of the page have been the same for a while.
+_STILL = """() => {
+    const text = document.querySelector('[data-testid="stMain"]')?.innerText ?? ''
+    const now = performance.now(), last = window.seenWords
+    if (!last || last.text !== text) { window.seenWords = { text, since: now }; return false }
+    return now - last.since > 700
+}"""
