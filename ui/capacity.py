@@ -110,9 +110,9 @@ def show(plan: Plan, asked: Asked) -> None:
 import_plan.take("capacity")
 link.remember((*capacity_inputs.IN_LINK, *capacity_inputs.SHARED, *capacity_engines.IN_LINK, *engine_input.link_keys()))
 capacity_inputs.prepare()
-st.title(t("capacity.title"), anchor=False)
+import_plan.title(t("capacity.title"))
 st.markdown(t("capacity.lead"))
-import_plan.ask()
+import_plan.told()
 
 verdict = st.container()  # in sight while the inputs are changed
 with st.container(border=True):

@@ -156,29 +156,34 @@ def take(path: Path) -> None:
     state.import_told, state.import_said = opened.lengths or "", opened
 
 
-def ask() -> None:
-    """The place for a file, and what is wrong with the last one."""
+def title(text: str) -> None:
+    """A page's title with the place for a file beside it."""
     state = st.session_state
     turn = state.setdefault("import_count", 0)
     # A new key after each file, so that the box closes, which would hide the error, and the same file can be opened again.
-    with st.container(key="open_plan"), st.popover(
-        t("import.open"), icon=":material/folder_open:", key=f"open_plan_box_{turn}", type="tertiary"
-    ):
-        st.file_uploader(
-            t("import.file"), type="json", key=f"open_plan_{turn}", max_upload_size=MOST_MIB, on_change=_uploaded,
-            args=(f"open_plan_{turn}",), help=t("import.file.help"),
-        )  # fmt: skip
-        st.caption(t("import.note"))
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.title(text, anchor=False, width="content")
+        with st.popover(t("import.open"), icon=":material/folder_open:", key=f"open_plan_box_{turn}", type="tertiary"):
+            st.file_uploader(
+                t("import.file"), type="json", key=f"open_plan_{turn}", max_upload_size=MOST_MIB, on_change=_uploaded,
+                args=(f"open_plan_{turn}",), help=t("import.file.help"),
+            )  # fmt: skip
+            st.caption(t("import.note"))
+
+
+def told() -> None:
+    """What is wrong with the file that was opened last, or what it still needs."""
+    state = st.session_state
     problem: Wrong | None = state.pop("import_problem", None)
     if problem is not None:
         fields = {name: messages.plain(_called(value) if name == "name" else value) for name, value in problem.fields.items()}
         title = t("import.error.title", file=messages.plain(state.pop("import_file", "")))
         st.error(t(f"import.error.{problem.name}", **fields), icon=":material/error:", title=title)
-    told = state.pop("import_told", None)
-    if told is not None:
+    needs = state.pop("import_told", None)
+    if needs is not None:
         st.toast(t("import.opened"), icon=":material/check_circle:")
-    if told:
-        st.info(t("import.lengths", name=messages.plain(told)), icon=":material/upload_file:")
+    if needs:
+        st.info(t("import.lengths", name=messages.plain(needs)), icon=":material/upload_file:")
 
 
 def _called(name: object) -> str:

@@ -63,9 +63,9 @@ def show(
 import_plan.take("plan")
 link.remember((*inputs.IN_LINK, *engine_input.link_keys()))
 engine_input.prepare_link()
-st.title(t("plan.title"), anchor=False)
+import_plan.title(t("plan.title"))
 st.markdown(t("plan.lead"))
-import_plan.ask()
+import_plan.told()
 
 with st.container(border=True):
     notices = st.container()

@@ -29,7 +29,7 @@ def taken(page: Watched, what: str, folder: Path) -> tuple[str, str]:
 
 def opened(page: Watched, file: Path, words: str) -> None:
     """Open a saved plan, as a person does, and wait for the page to say these words."""
-    page.page.locator(".st-key-open_plan").get_by_role("button").first.click()
+    page.page.locator('[class*="st-key-open_plan_box"]').get_by_role("button").first.click()
     page.page.locator('[class*="st-key-open_plan_"] input[type=file]').set_input_files(file)
     page.page.get_by_text(words).first.wait_for(timeout=LONG)
 
@@ -103,8 +103,8 @@ def test_a_printed_page_has_the_whole_answer(page: Watched, tmp_path: Path, quer
             return {
                 cut: main.scrollHeight - main.clientHeight,
                 last: box(all('[data-testid="stCode"]').filter((e) => e.innerText.includes('python -m planner')).pop()).height,
-                shown: all('[data-testid="stHeader"], .st-key-take_away, .st-key-open_plan, .st-key-language_choice, .modebar')
-                    .filter((e) => box(e).height > 0).length,
+                shown: all('[data-testid="stHeader"], .st-key-take_away, .st-key-language_choice, .modebar')
+                    .concat(all('[class*="st-key-open_plan_box"]')).filter((e) => box(e).height > 0).length,
                 wide: Math.max(...ends) - box(main).right,
                 boxed: all('.js-plotly-plot .main-svg').every((e) => e.getAttribute('viewBox')),
                 paper: getComputedStyle(document.querySelector('[data-testid="stApp"]')).backgroundColor,
