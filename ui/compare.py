@@ -23,6 +23,9 @@ MOST_MODELS = 12
 #: Keys of the inputs in the order of the page, each its name in a link: several models and GPUs, then tokens and requests.
 IN_LINK = ("models", "engines", "cards", "dtypes", "length", "at_once", "each", *compare_order.IN_LINK)
 _TABLE = "compare_table"
+_MOST_REASONS = 8
+#: Rows that are all shown; more are scrolled, so that what is said of one of them stands near.
+_MOST_IN_SIGHT, _HEIGHT = 18, 640
 #: Streamlit 1.67 writes names on chips white on the theme's colour, which in the dark scheme has to be a light one, because
 #: the same colour writes what is chosen elsewhere. No setting parts the two.
 _CHIPS = "<style>[data-testid='stMultiSelect'] [data-tag] { background-color: #00689F; color: #FFFFFF }</style>"
@@ -44,18 +47,20 @@ def ask() -> tuple[list[Combination], int, int, int]:
     names = [entry.id for entry in catalogue.entries()]
     models = st.multiselect(
         t("compare.models"), names, default=MODELS, key="models", bind="query-params", max_selections=MOST_MODELS,
-        accept_new_options=True, help=t("compare.models.help", most=MOST_MODELS),
+        accept_new_options=True, help=t("compare.models.help", most=MOST_MODELS), placeholder=t("compare.pick"),
     )  # fmt: skip
     grid = st.grid(3, min_column_width=240)
     engines = grid.multiselect(
         t("compare.engines"), [option for option in OPTIONS if option != ARCHITECTURE], default=ENGINES, key="engines",
-        bind="query-params",
+        bind="query-params", placeholder=t("compare.pick"),
     )  # fmt: skip
     cards = grid.multiselect(
         t("compare.gpus"), [gpu.name for gpu in hardware.gpus()], default=GPUS, key="cards", bind="query-params",
-        accept_new_options=True, max_selections=MOST_MODELS, help=t("compare.gpus.help"),
+        accept_new_options=True, max_selections=MOST_MODELS, help=t("compare.gpus.help"), placeholder=t("compare.pick"),
     )  # fmt: skip
-    dtypes = grid.multiselect(t("compare.dtypes"), KV_DTYPES, default="auto", key="dtypes", bind="query-params")
+    dtypes = grid.multiselect(
+        t("compare.dtypes"), KV_DTYPES, default="auto", key="dtypes", bind="query-params", placeholder=t("compare.pick")
+    )
     tokens = grid.number_input(t("compare.tokens"), 1, MAX_TOKENS, 32_768, step=1_024, key="length", bind=bind("length"))
     requests = grid.number_input(t("compare.requests"), 1, MAX_REQUESTS, 4, key="at_once", bind=bind("at_once"))
     count = grid.number_input(t("compare.count"), 1, 64, 1, key="each", bind=bind("each"), help=t("compare.count.help"))
@@ -112,19 +117,34 @@ def grid(rows: list[Row], places: list[int]) -> list[dict[str, Any]]:
     shown = table(rows)
     gib = st.column_config.NumberColumn(format="%.2f")
     count = st.column_config.NumberColumn(format="localized")
-    columns = {t(f"compare.column.{name}"): gib for name in ("cache", "free", "weights")}
+    columns: dict[str, Any] = {t(f"compare.column.{name}"): gib for name in ("cache", "free", "weights")}
     columns |= {t(f"compare.column.{name}"): count for name in ("requests", "context")}
-    if not any(line[t("compare.column.why")] for line in shown):
-        columns[t("compare.column.why")] = None
+    if all(one.verdict == "refused" for one in rows):
+        columns = dict.fromkeys(columns)
+    columns[t("compare.column.why")] = None  # below the table, where a sentence has room
     ticked = {"selection": {"rows": compare_order.ticked(places)}}
     if _TABLE in st.session_state and list(st.session_state[_TABLE]["selection"]["rows"]) != ticked["selection"]["rows"]:
         st.session_state[_TABLE] = ticked
     st.dataframe(
-        shown, column_config=columns, hide_index=True, height="content", alt=t("compare.table.alt", count=len(rows)), key=_TABLE,
-        selection_mode="single-row", on_select=_tick, selection_default=ticked, placeholder="",
+        shown, column_config=columns, hide_index=True, height="content" if len(rows) <= _MOST_IN_SIGHT else _HEIGHT,
+        alt=t("compare.table.alt", count=len(rows)), key=_TABLE, selection_mode="single-row", on_select=_tick, selection_default=ticked, placeholder="",
     )  # fmt: skip
     st.session_state.compare_places = places
     return shown
+
+
+def refusals(rows: Sequence[Row]) -> None:
+    """Why rows are refused, those with one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for one in rows:
+        if one.verdict == "refused":
+            reasons.setdefault(one.why, []).append(compare_chart.whole(one))
+    listed = []
+    for why, names in list(reasons.items())[:_MOST_REASONS]:
+        more = " " + t("compare.refused.more", count=len(names) - 1) if len(names) > 1 else ""
+        listed.append(t("compare.refused.line", name=messages.plain(names[0]), more=more, why=messages.plain(why)))
+    if listed:
+        st.markdown("\n".join(listed))
 
 
 def _tick() -> None:
@@ -140,6 +160,7 @@ def show(asked: list[Combination], rows: list[Row], count: int, tokens: int, req
     shown = grid(lines, places)
     many = t("compare.request.one") if requests == 1 else t("compare.request.many", count=requests)
     st.caption(t("compare.note", requests=many, tokens=tokens))
+    refusals(lines)
     exports(lines, shown, tokens, requests)
     labels = {place: compare_chart.whole(rows[place]) for place in places}
     picked = compare_order.row_in_detail(places, labels)

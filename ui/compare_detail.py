@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from planner.errors import PlannerError
+from planner.errors import EngineRefusal, PlannerError
 from ui import capacity_ask, capacity_command, capacity_parts, inputs, messages
 from ui.capacity_inputs import Asked
 from ui.compare_chart import whole
@@ -23,8 +23,11 @@ def show(one: Combination, row: Row, count: int, tokens: int, requests: int) -> 
         try:
             asked = question(one, count, tokens, requests)
             plan = capacity_ask.answer(asked)
+        except EngineRefusal as problem:
+            st.warning(messages.told(problem), icon=":material/block:", title=t("capacity.refused", engine=LABELS[one.option]))
+            return
         except PlannerError as problem:
-            messages.engine_error(problem, LABELS[one.option])
+            messages.error(problem)
             return
         capacity_parts.verdict(plan, asked)
         st.page_link(

@@ -190,6 +190,11 @@ def test_a_picture_is_saved(visitor: Watched, form: str, start: bytes, tmp_path:
         page.locator(".st-key-picture_format").get_by_text("SVG").click()
         quiet(page)
     figure.scroll_into_view_if_needed()
+    figure.hover()
+    button, legend = (figure.locator(name).first.bounding_box() for name in (".modebar-btn", ".legend"))
+    assert button is not None
+    assert legend is not None
+    assert button["y"] + button["height"] <= legend["y"] + 1  # it stands above, and hides nothing
     with page.expect_download() as download:
         figure.get_by_role("button").first.click()
     assert download.value.suggested_filename == f"compare_chart.{form.lower()}"
