@@ -127,7 +127,8 @@ def grid(rows: list[Row], places: list[int]) -> list[dict[str, Any]]:
         st.session_state[_TABLE] = ticked
     st.dataframe(
         shown, column_config=columns, hide_index=True, height="content" if len(rows) <= _MOST_IN_SIGHT else _HEIGHT,
-        alt=t("compare.table.alt", count=len(rows)), key=_TABLE, selection_mode="single-row", on_select=_tick, selection_default=ticked, placeholder="",
+        alt=t("compare.table.alt", count=len(rows)), key=_TABLE, selection_mode="single-row", on_select=_tick,
+        selection_default=ticked, placeholder="",
     )  # fmt: skip
     st.session_state.compare_places = places
     return shown
