@@ -141,6 +141,7 @@ def on_gpu(model: Model, cache: CacheBytes, gpu: Gpu | None, ranks: int = 1) -> 
     charts.show(charts.gpu(weights, cache.total_bytes, usable, gpu.name), "gpu_chart", alt)
     shared = t("gpu.shared", ranks=f"{ranks:,}") + " " if ranks > 1 and weights is not None else ""
     st.caption(shared + t("gpu.caveat", status=t(f"gpu.status.{gpu.status}")))
+    st.page_link("ui/capacity.py", label=t("gpu.to_capacity"), icon=":material/memory:")
     if model.weights is not None:
         confidence = t(f"weights.{model.weights.confidence}")
         title = t("weights.title", size=fmt.size(model.weights.bytes), confidence=confidence)

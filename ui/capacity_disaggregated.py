@@ -42,9 +42,9 @@ def show(asked: Asked, answer: Callable[[Asked, int, int], Disaggregation], name
         st.caption(messages.plain(messages.sentence(words.told(text))))
     with st.expander(t("capacity.apart.commands"), icon=":material/terminal:", key="apart_commands"):
         for one in (found.prefill, found.decode):
-            st.code(one.command, language="bash", wrap_lines=True)
+            st.code(one.command, language=None, wrap_lines=True)
         st.markdown(t("command.title"))
-        st.code(line(asked, asked.apart, named), language="bash", wrap_lines=True)
+        st.code(line(asked, asked.apart, named), language=None, wrap_lines=True)
         st.download_button(
             t("capacity.apart.json"), lambda: json.dumps(data_of(found), indent=2), "disaggregation.json", "application/json",
             on_click="ignore", icon=":material/download:", key="apart_json",

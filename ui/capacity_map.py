@@ -12,7 +12,7 @@ import streamlit as st
 from planner.capacity_plan import Plan
 from planner.sweep_map import Cell, Map, at_length, with_longest
 from planner.units import GIB
-from ui import capacity_apply, capacity_ask
+from ui import capacity_apply, capacity_ask, charts
 from ui import format as fmt
 from ui.capacity_inputs import Asked
 from ui.charts import Figure
@@ -35,9 +35,8 @@ def show(plan: Plan, asked: Asked) -> None:
     found = capacity_ask.fit_map(asked, plan)
     length = length_of(plan)
     st.plotly_chart(
-        figure(found, (length, plan.requests)), theme="streamlit", key=KEY, alt=_told(found), selection_mode="points",
-        config={"displaylogo": False, "displayModeBar": False, "scrollZoom": False},
-        on_select=lambda: clicked(asked, plan),
+        charts.with_button(figure(found, (length, plan.requests))), theme="streamlit", key=KEY, alt=_told(found),
+        selection_mode="points", config=charts.config(KEY), on_select=lambda: clicked(asked, plan),
     )  # fmt: skip
     notes = [t("capacity.map.note")]
     own = next((cell for row in found.rows for cell in row if (cell.context, cell.requests) == (length, plan.requests)), None)
