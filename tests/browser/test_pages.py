@@ -183,7 +183,7 @@ def test_a_picture_is_saved(visitor: Watched, form: str, start: bytes, tmp_path:
     """By the figure's own button, which on a phone always shows, in the format that is chosen below the page."""
     page = visitor.page
     page.goto(f"{visitor.address}/compare?models=meta-llama/Llama-3.1-8B")
-    figure = page.locator(".st-key-compare_chart")
+    figure = page.locator('.st-key-compare_chart[data-stale="false"]')  # a figure that is drawn anew keeps the old one a moment
     figure.locator(".main-svg").first.wait_for(timeout=LONG)
     quiet(page)
     if form == "SVG":
