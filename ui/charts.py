@@ -34,7 +34,7 @@ ALIKE = {"draft": "shared", "padding": "none"}
 _GREY = "#8C8C8C"
 #: The width of a layer's cell; given, because Plotly would take it from the distance of the cells of one kind.
 _CELL = 0.86
-MARGIN = {"l": 8, "r": 8, "t": 36, "b": 8}
+MARGIN = {"l": 8, "r": 8, "t": 46, "b": 8}
 #: The same with room for the last tick of an axis and for a legend of two lines.
 WIDE_MARGIN = {"l": 8, "r": 24, "t": 48, "b": 8}
 #: Above the figure, in the room that the margin leaves; a click must not hide what the page talks about. In a font that the
@@ -129,7 +129,7 @@ def layers(cache: CacheBytes) -> Figure:
             data.append({**common, **tall, "name": name, "legendgroup": kind, "showlegend": False})
     first, last = min(below, default=0), max(below, default=0)
     layout: Figure = {
-        "height": 300 if different else 140,
+        "height": 310 if different else 150,
         "barmode": "overlay",
         "margin": MARGIN,
         "showlegend": True,

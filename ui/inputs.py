@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from planner import hardware
 from planner.errors import PlannerError
@@ -59,16 +60,15 @@ def workload() -> tuple[Workload, engine_input.Choice]:
     else:
         version = engine_input.choose_version(option, grid)
         choice = engine_input.choose_settings(option, version)
-    with gpu_slot:
-        gpu, argument = _gpu()
+    gpu, argument = _gpu(gpu_slot, st.container())
     return Workload(int(tokens or 1), int(requests or 1), None if word == "auto" else word, gpu, argument), choice
 
 
-def _gpu() -> tuple[Gpu | None, str]:
-    """The GPU and how a shell names it; a message where it is not known."""
+def _gpu(slot: DeltaGenerator, wrong: DeltaGenerator) -> tuple[Gpu | None, str]:
+    """The GPU and how a shell names it; a message in `wrong` where it is not known."""
     names = [gpu.name for gpu in hardware.gpus()]
     said = dict.fromkeys(str(text) for text in (st.session_state.get("gpu"), st.query_params.get("gpu")) if text)
-    name = st.selectbox(
+    name = slot.selectbox(
         t("input.gpu"), [*names, *(text for text in said if text not in names)],
         index=names.index(hardware.gpu(DEFAULT_GPU).name), key="gpu", bind="query-params", accept_new_options=True,
         on_change=_name_gpu, help=t("input.gpu.help"),
@@ -76,7 +76,8 @@ def _gpu() -> tuple[Gpu | None, str]:
     try:
         gpu = find_gpu(str(name))
     except PlannerError as problem:
-        messages.error(problem, t("error.gpu"))
+        with wrong:
+            messages.error(problem, t("error.gpu"))
         return None, ""
     return gpu, str(name).replace(" ", "") if gpu.id == "custom" else gpu.id
 
