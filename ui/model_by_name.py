@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import streamlit as st
@@ -10,14 +9,10 @@ import streamlit as st
 from model_configs import catalogue, read
 from planner.errors import PlannerError
 from planner.model import Model
+from ui.model_input import from_catalogue
 
 MAX_LETTERS = 200
 _ADDRESS = ("hub:", "https://huggingface.co/")
-
-
-@functools.lru_cache(maxsize=512)
-def _entry(name: str) -> Model:
-    return read(f"catalogue:{name}")
 
 
 def model_of(name: str) -> tuple[Model, str]:
@@ -27,7 +22,7 @@ def model_of(name: str) -> tuple[Model, str]:
     """
     entry = catalogue.find(name)
     if entry is not None:
-        return _entry(entry.id), entry.id
+        return from_catalogue(entry.id), entry.id
     wanted = _bare(name)
     kept = st.session_state.setdefault("hub_models", {})
     if wanted not in kept:
