@@ -116,9 +116,9 @@ def upload(page: Page) -> None:
 
 
 def reasons(page: Page) -> None:
-    """The first of the page's small windows."""
+    """The reason of the first figure."""
     quiet(page)
-    page.get_by_test_id("stMain").get_by_test_id("stPopover").get_by_role("button").first.click()
+    page.get_by_text("Why 10.00 GiB?").first.click()
     page.get_by_test_id("stPopoverBody").first.wait_for(timeout=LONG)
 
 
