@@ -34,13 +34,16 @@ def named(text: str) -> Named:
     Errors: InputError for an address that is no model's, and for a text that is too long to be a name.
     """
     text = text.strip()
+    if text in ("", "hub:", "catalogue:"):
+        raise InputError("say which model: a name, an id of the Hub as owner/name, its address, or a config", field="model")
     if text.startswith(("{", "[")):
         return Named("content", text)
     if len(text) > MAX_LENGTH:
         raise InputError(f"a model's name has at most {MAX_LENGTH} characters, this text has {len(text):,}", field="model")
-    for prefix in ("catalogue", "hub"):
-        if text.startswith(f"{prefix}:"):
-            return Named(prefix, text.removeprefix(f"{prefix}:").strip())
+    if text.startswith("hub:"):
+        return Named("hub", text.removeprefix("hub:").strip())
+    if text.startswith("catalogue:"):
+        return Named("catalogue", _entry(text.removeprefix("catalogue:").strip()))
     if "://" in text or text.lower().startswith(tuple(f"{host}/" for host in _HOSTS)):
         return _address(text)
     if entry := catalogue.find(text):
@@ -50,10 +53,21 @@ def named(text: str) -> Named:
     return Named("hub" if _ID.fullmatch(text) else "words", text)
 
 
+def _entry(name: str) -> str:
+    entry = catalogue.find(name)
+    if entry is None:
+        raise InputError(f"the catalogue has no {shown(name)}; a part of its name finds a model there", field="model")
+    return entry.id
+
+
 def _address(text: str) -> Named:
     """The model of a page of the Hub: its id, the revision, and the file where it is a GGUF one."""
-    found = urlsplit(text if "://" in text else f"https://{text}")
-    if (found.hostname or "") not in _HOSTS:
+    try:
+        found = urlsplit(text if "://" in text else f"https://{text}")
+        host = found.hostname or ""
+    except ValueError:  # a bracket that makes no address of a host
+        host = ""
+    if host not in _HOSTS:
         raise InputError(f"{shown(text)} is no address of a model; those of huggingface.co/owner/name are read", field="model")
     parts = [unquote(part) for part in found.path.split("/") if part]
     if parts[:1] == ["models"]:

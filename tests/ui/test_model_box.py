@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from model_configs import hub
@@ -58,12 +61,20 @@ def test_what_a_text_means(text: str, means: Named) -> None:
     "text",
     [
         "https://example.com/owner/name", "https://huggingface.co/datasets/owner/name", "https://huggingface.co/owner", "x" * 201,
+        "", "  ", "http://[::1", "https://", "catalogue:no such model",
     ],
 )  # fmt: skip
 def test_what_is_no_model_is_said(text: str) -> None:
     with pytest.raises(InputError) as error:
         named(text)
     assert error.value.fields["field"] == "model"
+
+
+@given(st.text(max_size=60), st.sampled_from(["", "https://huggingface.co/", "http://[", "hub:", "catalogue:", "hf.co/", "./"]))
+def test_no_text_breaks_the_box(text: str, before: str) -> None:
+    """Any text is a meaning, or an error of the planner's own."""
+    with contextlib.suppress(InputError):
+        assert named(before + text).name
 
 
 def test_words_find_catalogue_models_that_hold_each_of_them() -> None:
