@@ -57,13 +57,8 @@ def _role(name: str, role: Role) -> None:
     st.subheader(t(f"capacity.apart.{name}"), anchor=False)
     icon = ":material/check_circle:" if plan.fits else ":material/cancel:"
     (st.success if plan.fits else st.error)(messages.plain(words.verdict(plan)), icon=icon)
-    split = " × ".join(
-        f"{word} {count}"
-        for word, count in (("TP", plan.tensor_parallel_size), ("PP", plan.pipeline_parallel_size), ("DP", plan.replicas))
-        if count > 1
-    )  # fmt: skip
     cards = f"{plan.gpus} × {plan.gpu.name}"
-    st.caption(messages.plain(" · ".join(word for word in (cards, LABELS[plan.engine], split) if word)))
+    st.caption(messages.plain(" · ".join(word for word in (cards, LABELS[plan.engine], words.split(plan)) if word)))
     if role.seconds and role.requests_per_s:
         grid = st.grid(2, min_column_width=120)
         grid.metric(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +14,7 @@ from planner.capacity_plan import Plan
 from planner.errors import PlannerError
 from planner.workload import Workload
 from ui import capacity_adapters, capacity_charts, charts, messages
+from ui import format as fmt
 from ui.capacity_inputs import ENGINES, Asked
 from ui.charts import COLOURS, LEGEND, Figure
 from ui.engine_dtypes import settings_for, word_of
@@ -197,7 +196,7 @@ def figure(drawn: Sequence[Line], own: str, here: tuple[int, int], plan: Plan | 
     return {
         "data": data,
         "layout": {
-            "height": 440, "margin": {"l": 8, "r": 24, "t": 64, "b": 8}, "hovermode": "closest", "legend": LEGEND,
+            "height": 440, "margin": {**charts.WIDE_MARGIN, "t": 64}, "hovermode": "closest", "legend": LEGEND,
             **capacity_charts.requests_axes([here, *places]),
             "annotations": [capacity_charts.asked_label(here, places, plan is None or plan.fits)],
         },
@@ -229,10 +228,7 @@ def _cell(most: int | None) -> str:
 
 def as_csv(lines: Sequence[Line]) -> str:
     """One row an engine and length; of an engine that refuses, one with its reason. An empty number is no limit."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("engine", "tokens_of_each_request", "most_requests", "refusal"))
-    for line in lines:
-        rows = line.points or (("", ""),)
-        writer.writerows((LABELS[line.option], context, most, line.refusal) for context, most in rows)
-    return text.getvalue()
+    rows = [
+        (LABELS[line.option], context, most, line.refusal) for line in lines for context, most in line.points or (("", ""),)
+    ]
+    return fmt.csv_text(("engine", "tokens_of_each_request", "most_requests", "refusal"), rows)

@@ -37,15 +37,8 @@ def verdict(plan: Plan, asked: Asked) -> None:
         more = "" if plan.certain else f"  \n{_range(plan)}"
         box = st.warning if plan.max_requests else st.error
         box(f"**{text}**{more}", icon=":material/cancel:")
-    split = " × ".join(
-        f"{name} {count}"
-        for name, count in (
-            ("TP", plan.tensor_parallel_size), ("PP", plan.pipeline_parallel_size), ("DP", plan.replicas),
-        )
-        if count > 1
-    )  # fmt: skip
     cards = " + ".join(f"{share.count} × {share.gpu}" for share in plan.per_gpu)
-    about = (plan.model.name, cards, plan.engine if asked.option == plan.engine else asked.option, split)
+    about = (plan.model.name, cards, plan.engine if asked.option == plan.engine else asked.option, words.split(plan))
     st.caption(messages.plain(" · ".join(word for word in about if word)))
 
 

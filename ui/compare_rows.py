@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import json
 from collections.abc import Sequence
@@ -16,6 +14,7 @@ from planner.capacity_demand import CONTEXT_WORDS
 from planner.errors import EngineRefusal, PlannerError
 from planner.model import Model
 from planner.workload import Workload
+from ui import format as fmt
 from ui import messages
 from ui.capacity_inputs import Asked, named
 from ui.engine_dtypes import settings_for
@@ -136,11 +135,7 @@ def as_csv(rows: Sequence[Row]) -> str:
     def cell(value: object) -> object:
         return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
 
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*asdict(rows[0])], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: cell(value) for name, value in asdict(one).items()} for one in rows)
-    return text.getvalue()
+    return fmt.csv_text(asdict(rows[0]), (map(cell, asdict(one).values()) for one in rows))
 
 
 def as_json(rows: Sequence[Row], tokens: int, requests: int) -> str:

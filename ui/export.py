@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -23,11 +21,10 @@ from planner.plan_markdown import plan_markdown
 from planner.simulate import Simulation
 from planner.version import VERSION
 from ui import capacity_ask, capacity_command, capacity_upload, import_plan
+from ui import format as fmt
 from ui.capacity_inputs import Asked
 from ui.i18n import t
 from ui.import_values import Path, names, option_of, rules
-
-Rows = Iterable[Sequence[object]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ def plan(found: Plan, asked: Asked) -> None:
         File("plan.json", "json", "application/json", "data_object", lambda: _json(data())),
         File("plan.md", "markdown", "text/markdown", "description", lambda: plan_markdown(data())),
         File("plan.csv", "terms", "text/csv", "table", lambda: terms_csv(found)),
-        File("curve.csv", "curve", "text/csv", "show_chart", lambda: _csv(("context_tokens", "most_requests"), points)),
+        File("curve.csv", "curve", "text/csv", "show_chart", lambda: fmt.csv_text(("context_tokens", "most_requests"), points)),
         File(script, "script", "text/plain", "terminal", lambda: launch_script(data())[1]),
     )
 
@@ -135,18 +132,12 @@ def _json(data: dict[str, Any]) -> str:
     return json.dumps(data, indent=2) + "\n"
 
 
-def _csv(head: Sequence[str], rows: Rows) -> str:
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows([head, *rows])
-    return written.getvalue()
-
-
 def terms_csv(found: Plan) -> str:
     """Every use of the memory of one GPU, in bytes."""
     head = ("use", "bytes", "low_bytes", "high_bytes", "confidence", "source")
-    return _csv(head, ((one.name, one.bytes, one.low, one.high, one.confidence, one.source) for one in found.terms))
+    return fmt.csv_text(head, ((one.name, one.bytes, one.low, one.high, one.confidence, one.source) for one in found.terms))
 
 
 def layers_csv(data: dict[str, Any]) -> str:
     """Every layer's bytes, of `report.kv_data`."""
-    return _csv(("layer", "kind", "bytes"), ((one["index"], one["kind"], one["bytes"]) for one in data["layers"]))
+    return fmt.csv_text(("layer", "kind", "bytes"), ((one["index"], one["kind"], one["bytes"]) for one in data["layers"]))

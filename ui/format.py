@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterable
+
 from planner.units import GIB, KIB, MIB, format_bytes
 from ui.i18n import t
 
@@ -42,3 +46,10 @@ def tokens(count: int) -> str:
         if count and count % scale == 0:
             return f"{count // scale:,}{letter}"
     return f"{count:,}"
+
+
+def csv_text(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table as a CSV file's text."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows([head, *rows])
+    return written.getvalue()

@@ -144,7 +144,7 @@ def take(path: Path) -> None:
         state[key] = True
     if opened.config is not None:
         state.own_config, state.own_origin = opened.config, t("input.config.origin.uploaded")
-    for name in ("model_problem", "hub_found", "link_lost"):
+    for name in ("hub_found", "link_lost"):
         state.pop(name, None)
     state.page = path  # because an opened file speaks for all pages, unlike a page that is opened
     defaults = rules(path)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from model_configs import catalogue, read
+from model_configs import catalogue
 from planner import hardware
 from planner.hardware import Gpu
 from planner.model import Model
@@ -23,6 +23,7 @@ from ui import (
     messages,
 )
 from ui.i18n import t
+from ui.model_input import from_catalogue
 
 DEFAULT_MODEL, DEFAULT_GPU = "Qwen/Qwen2.5-72B", "h100-sxm"
 Part = Callable[[Model, Gpu], None]
@@ -56,7 +57,7 @@ def chosen() -> tuple[Model, Gpu]:
         card = st.selectbox(
             t("learn.gpu"), cards, index=cards.index(hardware.gpu(DEFAULT_GPU).name), key="learn_gpu", bind="query-params"
         )
-    return read(f"catalogue:{name}"), hardware.gpu(next(gpu.id for gpu in hardware.gpus() if gpu.name == card))
+    return from_catalogue(name), hardware.gpu(next(gpu.id for gpu in hardware.gpus() if gpu.name == card))
 
 
 def section(name: str, part: Part | None, model: Model, gpu: Gpu) -> None:

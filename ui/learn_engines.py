@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import streamlit as st
 
-from model_configs import read
 from planner.cache import architecture_bytes
 from planner.capacity import plan, requests_by_context
 from planner.engines import ENGINES
@@ -16,6 +15,7 @@ from ui import format as fmt
 from ui import messages, side_by_side
 from ui.engine_fields import LABELS
 from ui.i18n import t
+from ui.model_input import from_catalogue
 
 #: One model of each kind: full attention, windows, and states beside attention.
 _THREE = ("meta-llama/Llama-3.1-8B", "google/gemma-3-27b-it", "Qwen/Qwen3-Next-80B-A3B-Instruct")
@@ -26,7 +26,7 @@ _GPUS, _TOKENS = 4, 32_768
 @st.cache_data(max_entries=32, show_spinner=False)
 def _requests(name: str, gpu: str) -> dict[int, int | None] | None:
     """Requests at once of each context on four of these GPUs; None where the model does not start there."""
-    model = read(f"catalogue:{name}")
+    model = from_catalogue(name)
     try:
         found = plan(model, "vllm", {"max_model_len": _CONTEXTS[0]}, find_gpu(gpu), _GPUS, advice=False)
         return dict(requests_by_context(found, [size for size in _CONTEXTS if size <= (model.max_context or size)]))
@@ -48,7 +48,7 @@ def double(model: Model, gpu: Gpu) -> None:
 
 
 def engines(model: Model, gpu: Gpu) -> None:
-    shown = read(f"catalogue:{_THREE[1]}")
+    shown = from_catalogue(_THREE[1])
     slides = sum(any(cache.window for cache in layer.caches) for layer in shown.layers)
     st.markdown(t("learn.engines.text", tokens=_TOKENS, model=shown.name, windows=slides, layers=len(shown.layers)))
     need = architecture_bytes(shown, _TOKENS).total_bytes

@@ -8,7 +8,6 @@ from typing import Any
 
 import streamlit as st
 
-from model_configs import read
 from planner import explain
 from planner.cache import architecture_bytes
 from planner.hardware import Gpu
@@ -18,6 +17,7 @@ from ui import charts
 from ui import format as fmt
 from ui.i18n import t
 from ui.learn_inputs import key, number
+from ui.model_input import from_catalogue
 
 IN_LINK = tuple(map(key, ("price.tokens", "price.requests", "heads.query", "heads.kv", "heads.dim")))
 _TOKENS = 32_768
@@ -68,7 +68,7 @@ def heads(model: Model, gpu: Gpu) -> None:
 
 
 def window(model: Model, gpu: Gpu) -> None:
-    shown = model if any(cache.window for layer in model.layers for cache in layer.caches) else read(f"catalogue:{_WINDOWED}")
+    shown = model if any(cache.window for layer in model.layers for cache in layer.caches) else from_catalogue(_WINDOWED)
     end = min(shown.max_context or 131_072, 131_072)
     at = [end * step // 32 for step in range(33)]
     own = [architecture_bytes(shown, tokens).total_bytes if tokens else 0 for tokens in at]

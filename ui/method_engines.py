@@ -13,7 +13,6 @@ from types import ModuleType
 
 import streamlit as st
 
-from model_configs import read
 from planner import engines
 from planner.budget_engines import PLANS
 from planner.cache import architecture_bytes
@@ -26,6 +25,7 @@ from ui import messages, method_accuracy, method_docs, method_parts, method_vers
 from ui.engine_fields import LABELS
 from ui.i18n import t
 from ui.method_docs import breakable, marked
+from ui.model_input import from_catalogue
 
 #: In the order of the other pages.
 ORDER = tuple(name for name in LABELS if name in ENGINES)
@@ -56,7 +56,7 @@ def examples(engine: str) -> list[Example]:
     """Each kind of cache under the engine's defaults, one request."""
     found, rules = [], ENGINES[engine]
     for kind, (name, tokens, encoder) in EXAMPLES.items():
-        model = read(f"catalogue:{name}")
+        model = from_catalogue(name)
         own = architecture_bytes(model, tokens, encoder_tokens=encoder).total_bytes
         try:
             settings = rules.Settings()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import streamlit as st
 
-import model_configs
 from model_configs import catalogue
 from planner.errors import InputError, PlannerError
 from planner.model import Model
@@ -16,6 +15,7 @@ from planner.units import GIB
 from ui import format as fmt
 from ui import link, link_choice, messages, validate_report, validate_runs
 from ui.i18n import t
+from ui.model_input import from_catalogue
 from ui.validate_runs import Run, Runs
 from validation.compare import MAX_REPORT_BYTES, Report, read_json
 from validation.cut import cut
@@ -56,7 +56,7 @@ def numbers(text: str, name: str, most: int) -> tuple[int, ...]:
 @st.cache_data(max_entries=256, show_spinner=False)
 def weight_bytes(name: str, layers: int) -> int:
     """Weights of a model cut to so many layers, in float32, which a CPU runs in. Errors: InputError."""
-    model = model_configs.read(f"catalogue:{name}")
+    model = from_catalogue(name)
     short = model if layers >= len(model.layers) else cut(model, layers)
     return 4 * short.weights.params if short.weights else 0
 
@@ -93,7 +93,7 @@ def ask() -> list[str] | None:
         t("validate.model"), names, index=names.index(DEFAULT_MODEL), key="validate_model", help=t("validate.model.help"),
         bind="query-params",
     )  # fmt: skip
-    model = model_configs.read(f"catalogue:{name}")
+    model = from_catalogue(name)
     grid = st.grid(4, min_column_width=180)
     size = fmt.size(4 * model.weights.params) if model.weights else "?"
     settle_layers(name, model)

@@ -98,6 +98,12 @@ def reason(one: Reason) -> str:
     return said("difference", one.text, size=size, text=text)
 
 
+def split(plan: Plan) -> str:
+    """How the GPUs are shared out, "TP 4 × PP 2"; empty for one GPU."""
+    parts = (("TP", plan.tensor_parallel_size), ("PP", plan.pipeline_parallel_size), ("DP", plan.replicas))
+    return " × ".join(f"{name} {count}" for name, count in parts if count > 1)
+
+
 def verdict(plan: Plan) -> str:
     """The answer in one sentence: in English the shell's own first line."""
     length = said("verdict.length", "", length=f"{plan.length:,}")
